@@ -1,0 +1,118 @@
+/* graph.h: the private side of storages, plans and traces.
+ *
+ * A trace is a program that grows: an HLO module, the run-time operands it will need, and what each storage holds at
+ * this point of it. Lowering one call for a plan and tracing a decomposition or a captured graph are the same thing with
+ * different depth. A plan is what remains of a finished trace: an executable and where its operands come from. */
+#ifndef TT_GRAPH_H
+#define TT_GRAPH_H
+#include <stdatomic.h>
+#include "hlo/hlo.h"
+#include "ops/op.h"
+#include "pjrt/pjrt.h"
+#include "view/view.h"
+
+/* ---- storages. Fields under .lock, except those marked fixed ---- */
+struct tt_storage {
+  atomic_int refs;
+  atomic_flag lock;
+  tt_client *client;          /* fixed */
+  int device;                 /* fixed */
+  size_t bytes;
+  void *address;
+  uint8_t dtype, rank;        /* of the base */
+  bool hinted;                /* the base's shape was said, or follows from contents */
+  bool escaped;               /* made in a trace that has ended: contents are gone for good */
+  int64_t dims[TT_MAX_RANK];
+  tt_buffer *buffer;          /* NULL: undefined, or traced */
+  tt_trace *trace;            /* the trace whose value it holds, or NULL */
+  hlo traced;                 /* NULL: undefined */
+  bool traced_written;
+  tt_storage *next;           /* in the pool */
+};
+/* The buffer with a new reference, or NULL if undefined. */
+tt_buffer *tt_storage_take_reference(tt_storage *s);
+/* Moves the buffer out, leaving the storage undefined: for donation. */
+tt_buffer *tt_storage_take(tt_storage *s);
+/* Puts a buffer of the base's shape in, taking ownership; the old one is released. */
+void tt_storage_put(tt_storage *s, tt_buffer *b);
+void tt_storage_base(tt_storage *s, tt_dtype dtype, int rank, const int64_t *dims); /* fixes the base's shape */
+void tt_storage_pool_clear(void); /* frees pooled records: for leak checks */
+
+/* ---- addresses: a reserved, never mapped range, cut into power-of-two classes ---- */
+void *tt_address_take(size_t bytes, tt_storage *owner, tt_error *err); /* NULL for 0 bytes, and on failure (then err is set) */
+void tt_address_give(void *address);
+tt_storage *tt_address_owner(const void *address); /* NULL if none */
+
+/* ---- scalars: small immutable buffers by value, kept for the next call that needs the same ---- */
+typedef struct tt_scalar { uint8_t dtype; uint8_t bits[16]; } tt_scalar;
+tt_dtype tt_scalar_carrier(tt_dtype t); /* the dtype in which a number is handed to a program that wants t: f32 for the small floats */
+tt_scalar tt_scalar_encode(const tt_arg *a, tt_dtype carrier);
+tt_buffer *tt_scalar_buffer(tt_client *c, int device, tt_scalar s, tt_error *err); /* new */
+void tt_scalars_clear(tt_client *c); /* lets go of all buffers of a client */
+
+/* ---- plans ---- */
+typedef enum tt_source { FROM_SLOT, FROM_SCALAR, FROM_OFFSET, FROM_RANDOM, FROM_CAPTURE } tt_source;
+typedef struct tt_operand {
+  uint8_t source, dtype;
+  bool from_call;             /* RANDOM: the call's own generator, not the default one */
+  int32_t arg, element;       /* SCALAR, OFFSET, RANDOM: where in the arguments; element -1: not in a list */
+  uint32_t slot;              /* SLOT */
+  uint64_t advance;           /* RANDOM: draws before this one */
+  tt_storage *capture;        /* CAPTURE: retained */
+} tt_operand;
+typedef struct tt_destination { bool is_slot; uint32_t index; } tt_destination;
+
+struct tt_plan {
+  struct tt_plan *next;
+  uint64_t hash;
+  uint32_t n_words, n_operands, n_results, n_outputs;
+  uint64_t *words;
+  tt_executable *executable;  /* NULL: the call does nothing */
+  const char *name;
+  tt_operand *operands;
+  bool *donate;
+  tt_type *types;             /* of the program's results */
+  tt_destination *destinations;
+  tt_output *outputs;
+  tt_type *bases;             /* of each output: what its storage is made as */
+  uint64_t random_total;
+  bool randoms_from_call, uses_random;
+  tt_arena arena;
+};
+
+void tt_plans_clear(void); /* forgets all plans: for leak checks, while no call runs */
+
+/* ---- traces ---- */
+struct tt_trace {
+  hlo_module *m;
+  const tt_call *call;        /* the outermost call: its slots and arguments are the program's operands */
+  int depth;                  /* 0: lowering that call itself; more: inside a decomposition */
+  hlo *slot_values;           /* what each slot of the call holds; NULL: not read yet */
+  int32_t *slot_operands;     /* the operand that brought it, or -1 */
+  bool *slot_written;
+  tt_operand *operands;
+  hlo *operand_values;
+  uint32_t n_operands, cap_operands;
+  uint64_t random_total;
+  bool randoms_from_call;
+  const tt_arg *copies;       /* arguments of the foreach element under way, and what they are copies of */
+  const tt_arg **origins;
+  int n_copies;
+  tt_storage **made;          /* traced storages, retained until the trace ends */
+  uint32_t n_made, cap_made;
+};
+tt_code tt_trace_init(tt_trace *t, const tt_call *call, tt_error *err);
+void tt_trace_deinit(tt_trace *t);
+/* Makes an undefined storage one of the trace's. */
+tt_code tt_trace_adopt(tt_trace *t, tt_storage *s, tt_error *err);
+/* Lowers call at the current depth; values[k]: output k as a value of its dtype and sizes. */
+tt_code tt_lower_call(tt_trace *t, const tt_call *call, const tt_output *outputs, int n_outputs, hlo *values, tt_error *err);
+/* Reads and writes a tensor of the trace or of its call. Errors stick in the module. */
+hlo tt_trace_read(tt_trace *t, const tt_tensor *x);
+void tt_trace_write(tt_trace *t, const tt_tensor *x, hlo value);
+hlo tt_trace_operand(tt_trace *t, tt_operand o, tt_dtype dtype, int rank, const int64_t *dims); /* a new parameter */
+/* Lowers a call without a rule by the decompose function. */
+void tt_trace_decompose(tt_trace *t, const tt_call *call, const tt_output *outputs, int n_outputs, hlo *values);
+/* The value of an output in the shape of its base. */
+hlo tt_output_to_base(hlo_module *m, const tt_output *o, hlo value);
+#endif

@@ -1,0 +1,216 @@
+/* plan.c: the table of plans: found without a lock, built once.
+ *
+ * Buckets are lists that only grow at the head, so a reader needs no lock: it sees the list before or after an insertion.
+ * Threads that miss on the same key wait for the one that builds it; different keys are built at the same time. */
+#include <pthread.h>
+#include <string.h>
+#include "graph/cache.h"
+#include "graph/graph.h"
+#include "pjrt/counters.h"
+
+enum { BUCKETS = 1 << 16 };
+static _Atomic(tt_plan *) buckets[BUCKETS];
+
+/* Keys being built, each on its builder's stack. */
+static struct building { const tt_call *call; struct building *next; } *building;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t built = PTHREAD_COND_INITIALIZER;
+
+const tt_plan *tt_plan_find(const tt_call *call) {
+  tt_plan *p = atomic_load_explicit(&buckets[call->hash % BUCKETS], memory_order_acquire);
+  for (; p; p = p->next)
+    if (p->hash == call->hash && p->n_words == call->n_words &&
+        !memcmp(p->words, call->words, call->n_words * sizeof *p->words)) {
+      tt_count(cache_hits_plan, 1);
+      return p;
+    }
+  return NULL;
+}
+
+static void insert(tt_plan *p) { /* under the lock */
+  _Atomic(tt_plan *) *bucket = &buckets[p->hash % BUCKETS];
+  p->next = atomic_load_explicit(bucket, memory_order_relaxed);
+  atomic_store_explicit(bucket, p, memory_order_release);
+}
+
+static void plan_destroy(tt_plan *p) {
+  for (uint32_t i = 0; i < p->n_operands; i++)
+    if (p->operands[i].source == FROM_CAPTURE) tt_storage_release(p->operands[i].capture);
+  tt_arena arena = p->arena;
+  tt_arena_deinit(&arena);
+}
+
+void tt_plans_clear(void) {
+  for (int i = 0; i < BUCKETS; i++) {
+    tt_plan *p = atomic_exchange(&buckets[i], NULL);
+    while (p) {
+      tt_plan *next = p->next;
+      plan_destroy(p);
+      p = next;
+    }
+  }
+}
+
+/* ---- outputs: the bases they are kept in ---- */
+
+/* Dims of the base and, where it is dense, its order: base dim i is the output's dim perm[i]. Else false: a flat base. */
+static bool output_base(const tt_output *o, int64_t *dims, int *perm, int *rank) {
+  if (tt_strides_dense(o->rank, o->sizes, o->strides, perm)) {
+    *rank = o->rank;
+    for (int i = 0; i < o->rank; i++) dims[i] = o->sizes[perm[i]];
+    return true;
+  }
+  *rank = 1;
+  dims[0] = tt_view_extent(o->rank, o->sizes, o->strides);
+  return false;
+}
+
+hlo tt_output_to_base(hlo_module *m, const tt_output *o, hlo value) {
+  int64_t dims[TT_MAX_RANK];
+  int perm[TT_MAX_RANK], rank;
+  if (output_base(o, dims, perm, &rank)) return hlo_transpose(m, value, perm);
+  tt_view v = {o->dtype, o->rank, o->sizes, o->strides, 0};
+  return tt_view_write(m, hlo_full(m, o->dtype, rank, dims, 0), &v, NULL, value);
+}
+
+static void *copy(tt_arena *a, const void *data, size_t bytes) {
+  void *p = tt_arena_alloc(a, bytes ? bytes : 1);
+  if (p && bytes) memcpy(p, data, bytes);
+  return p;
+}
+
+static bool set_type(tt_arena *a, tt_type *type, uint8_t dtype, int rank, const int64_t *dims) {
+  int64_t n = 1;
+  for (int i = 0; i < rank; i++) n *= dims[i];
+  *type = (tt_type){dtype, (uint8_t)rank, (n * tt_dtype_bits(dtype) + 7) / 8, copy(a, dims, (size_t)rank * sizeof *dims)};
+  return type->dims != NULL;
+}
+
+/* ---- building ---- */
+
+/* What the program gives back: outputs first, then the slots that were written. False if out of memory. */
+static bool collect_results(tt_trace *t, tt_plan *p, const tt_output *outputs, int n_outputs, hlo *values, hlo *results, int *donated_to) {
+  tt_arena *a = &p->arena;
+  for (uint32_t i = 0; i < t->n_operands; i++) donated_to[i] = -1;
+  for (int k = 0; k < n_outputs; k++) {
+    const tt_output *o = &outputs[k];
+    p->outputs[k] = *o;
+    if (!o->defined) continue;
+    p->outputs[k].sizes = copy(a, o->sizes, o->rank * sizeof *o->sizes);
+    p->outputs[k].strides = copy(a, o->strides, o->rank * sizeof *o->strides);
+    hlo base = tt_output_to_base(t->m, o, values[k]);
+    if (!p->outputs[k].sizes || !p->outputs[k].strides || !base) return false;
+    if (!set_type(a, &p->bases[k], base->dtype, base->rank, base->dims)) return false;
+    p->types[p->n_results] = p->bases[k];
+    p->destinations[p->n_results] = (tt_destination){false, (uint32_t)k};
+    results[p->n_results++] = base;
+  }
+  for (uint32_t i = 0; i < t->call->n_slots; i++) {
+    if (!t->slot_written[i]) continue;
+    hlo v = t->slot_values[i];
+    if (!set_type(a, &p->types[p->n_results], v->dtype, v->rank, v->dims)) return false;
+    p->destinations[p->n_results] = (tt_destination){true, i};
+    if (t->slot_operands[i] >= 0) {
+      p->donate[t->slot_operands[i]] = true;
+      donated_to[t->slot_operands[i]] = (int)p->n_results;
+    }
+    results[p->n_results++] = v;
+  }
+  return true;
+}
+
+/* Bookkeeping of a trace that has been lowered; everything in the plan's own arena. */
+static tt_plan *plan_of_trace(tt_trace *t, const tt_output *outputs, int n_outputs, hlo *values, tt_error *err) {
+  const tt_call *call = t->call;
+  tt_arena arena = {0};
+  tt_plan *p = tt_arena_alloc(&arena, sizeof *p);
+  if (!p) {
+    tt_no_memory(err, sizeof *p);
+    return NULL;
+  }
+  uint32_t most = (uint32_t)n_outputs + call->n_slots;
+  p->hash = call->hash;
+  p->n_words = call->n_words;
+  p->n_outputs = (uint32_t)n_outputs;
+  p->n_operands = t->n_operands;
+  p->name = call->variant->name;
+  p->uses_random = t->random_total != 0;
+  p->random_total = t->random_total;
+  p->randoms_from_call = t->randoms_from_call;
+  p->words = copy(&arena, call->words, call->n_words * sizeof *p->words);
+  p->operands = copy(&arena, t->operands, t->n_operands * sizeof *p->operands);
+  p->donate = tt_arena_alloc(&arena, t->n_operands + 1);
+  p->types = tt_arena_alloc(&arena, (most + 1) * sizeof *p->types);
+  p->destinations = tt_arena_alloc(&arena, (most + 1) * sizeof *p->destinations);
+  p->outputs = tt_arena_alloc(&arena, ((size_t)n_outputs + 1) * sizeof *p->outputs);
+  p->bases = tt_arena_alloc(&arena, ((size_t)n_outputs + 1) * sizeof *p->bases);
+  hlo *results = tt_arena_alloc(&arena, (most + 1) * sizeof *results);
+  int *donated_to = tt_arena_alloc(&arena, (t->n_operands + 1) * sizeof *donated_to);
+  bool made = p->words && p->operands && p->donate && p->types && p->destinations && p->outputs && p->bases && results && donated_to;
+  p->arena = arena; /* from here on allocations go there */
+  if (!made || !collect_results(t, p, outputs, n_outputs, values, results, donated_to)) {
+    hlo_get_error(t->m, err);
+    if (!err->code) tt_no_memory(err, 0);
+  } else if (p->n_results) {
+    size_t length;
+    const char *text = hlo_finish(t->m, (int)p->n_results, results, donated_to, &length, err);
+    if (text) p->executable = tt_cache_get(call->client, text, length, err);
+  } else {
+    p->n_operands = 0; /* nothing to compute: nothing to bring */
+  }
+  if (err->code) {
+    arena = p->arena;
+    tt_arena_deinit(&arena);
+    return NULL;
+  }
+  for (uint32_t i = 0; i < p->n_operands; i++)
+    if (p->operands[i].source == FROM_CAPTURE) tt_storage_retain(p->operands[i].capture);
+  return p;
+}
+
+static tt_plan *build(const tt_call *call, const tt_output *outputs, int n_outputs, tt_error *err) {
+  tt_trace t;
+  if (tt_trace_init(&t, call, err)) return NULL;
+  tt_plan *p = NULL;
+  hlo *values = hlo_alloc(t.m, ((size_t)n_outputs + 1) * sizeof *values);
+  if (!values) hlo_get_error(t.m, err);
+  else if (!tt_lower_call(&t, call, outputs, n_outputs, values, err)) p = plan_of_trace(&t, outputs, n_outputs, values, err);
+  if (!p && !err->where[0]) strncpy(err->where, call->variant->name, sizeof err->where - 1);
+  tt_trace_deinit(&t);
+  return p;
+}
+
+static bool same_key(const tt_call *a, const tt_call *b) {
+  return a->hash == b->hash && a->n_words == b->n_words && !memcmp(a->words, b->words, a->n_words * sizeof *a->words);
+}
+
+const tt_plan *tt_plan_build(const tt_call *call, const tt_output *outputs, int n_outputs, tt_error *err) {
+  tt_error local;
+  if (!err) err = &local;
+  *err = (tt_error){0};
+  pthread_mutex_lock(&lock);
+  for (struct building *b = building; b;) {
+    if (same_key(b->call, call)) {
+      pthread_cond_wait(&built, &lock);
+      b = building;
+    } else {
+      b = b->next;
+    }
+  }
+  const tt_plan *known = tt_plan_find(call);
+  struct building mine = {call, building};
+  if (!known) building = &mine;
+  pthread_mutex_unlock(&lock);
+  if (known) return known;
+
+  tt_plan *p = build(call, outputs, n_outputs, err);
+
+  pthread_mutex_lock(&lock);
+  struct building **at = &building;
+  while (*at != &mine) at = &(*at)->next;
+  *at = mine.next;
+  if (p) insert(p);
+  pthread_cond_broadcast(&built);
+  pthread_mutex_unlock(&lock);
+  return p;
+}

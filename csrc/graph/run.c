@@ -1,0 +1,97 @@
+/* run.c: a plan and a call become one PJRT execution.
+ *
+ * The hot path: gathers operand buffers, executes, puts results in storages. Storages that the call writes give their
+ * buffer to the program when nobody else holds it, and get it back if the run fails, so a failure loses nothing. */
+#include <string.h>
+#include "graph/graph.h"
+#include "pjrt/counters.h"
+
+enum { INLINE = 32 };
+
+static const tt_arg *arg_at(const tt_call *call, const tt_operand *o) {
+  const tt_arg *a = &call->args[o->arg];
+  return o->element < 0 ? a : &a->list[o->element];
+}
+
+static tt_buffer *operand(const tt_plan *p, const tt_call *call, const tt_operand *o, bool donate, uint64_t seed,
+                          uint64_t offset, tt_error *err) {
+  switch (o->source) {
+    case FROM_SLOT: case FROM_CAPTURE: {
+      tt_storage *s = o->source == FROM_SLOT ? call->slots[o->slot] : o->capture;
+      tt_buffer *b = donate ? tt_storage_take(s) : tt_storage_take_reference(s);
+      if (!b) tt_fail(err, TT_FAILED_PRECONDITION, p->name, "another thread was writing an operand at the same time");
+      return b;
+    }
+    case FROM_SCALAR:
+      return tt_scalar_buffer(call->client, call->device, tt_scalar_encode(arg_at(call, o), o->dtype), err);
+    case FROM_OFFSET: {
+      tt_arg a = {.tag = TT_ARG_SCALAR, .dtype = TT_I64, .number.i = arg_at(call, o)->tensor->offset};
+      return tt_scalar_buffer(call->client, call->device, tt_scalar_encode(&a, TT_I64), err);
+    }
+    case FROM_RANDOM: {
+      uint64_t state[2] = {seed, offset + o->advance};
+      int64_t dims[1] = {2};
+      return tt_buffer_from_host(call->client, call->device, TT_U64, 1, dims, state, err);
+    }
+  }
+  return NULL;
+}
+
+static tt_generator *generator_of(const tt_plan *p, const tt_call *call) {
+  if (p->randoms_from_call)
+    for (int i = 0; i < call->variant->n_args; i++)
+      if (call->args[i].tag == TT_ARG_GENERATOR) return call->args[i].generator;
+  return tt_generator_default(call->device);
+}
+
+tt_code tt_plan_run(const tt_plan *p, const tt_call *call, tt_storage **results, tt_error *err) {
+  tt_buffer *args_inline[INLINE], *outs_inline[INLINE], **args = args_inline, **outs = outs_inline, **heap = NULL;
+  uint32_t n = 0;
+  tt_error local;
+  if (!err) err = &local;
+  err->code = TT_OK;
+  for (uint32_t k = 0; k < p->n_outputs; k++) results[k] = NULL;
+  if (p->n_operands > INLINE || p->n_results > INLINE) {
+    heap = tt_alloc((p->n_operands + p->n_results) * sizeof *heap);
+    if (!heap) return tt_no_memory(err, (p->n_operands + p->n_results) * sizeof *heap);
+    args = heap;
+    outs = heap + p->n_operands;
+  }
+  for (uint32_t k = 0; k < p->n_outputs; k++) {
+    if (!p->outputs[k].defined) continue;
+    const tt_type *base = &p->bases[k];
+    results[k] = tt_storage_create(call->client, call->device, (size_t)base->bytes, err);
+    if (!results[k]) goto failed;
+    tt_storage_base(results[k], base->dtype, base->rank, base->dims);
+  }
+  uint64_t seed = 0, offset = 0;
+  if (p->uses_random) tt_generator_draw(generator_of(p, call), p->random_total, &seed, &offset);
+  for (; n < p->n_operands; n++)
+    if (!(args[n] = operand(p, call, &p->operands[n], p->donate[n], seed, offset, err))) goto failed;
+  if (p->executable &&
+      tt_executable_run(p->executable, call->device, p->name, (int)n, args, p->donate, (int)p->n_results, p->types, outs, err))
+    goto failed;
+  tt_count(executions, p->executable != NULL);
+  for (uint32_t i = 0; i < p->n_results; i++) {
+    const tt_destination *d = &p->destinations[i];
+    tt_storage_put(d->is_slot ? call->slots[d->index] : results[d->index], outs[i]);
+  }
+  for (uint32_t i = 0; i < n; i++) tt_buffer_release(args[i]);
+  tt_free(heap);
+  return TT_OK;
+
+failed:
+  for (uint32_t i = 0; i < n; i++) {
+    if (p->donate[i]) tt_storage_put(call->slots[p->operands[i].slot], args[i]);
+    else tt_buffer_release(args[i]);
+  }
+  for (uint32_t k = 0; k < p->n_outputs; k++) {
+    tt_storage_release(results[k]);
+    results[k] = NULL;
+  }
+  tt_free(heap);
+  return err->code ? err->code : TT_INTERNAL;
+}
+
+const tt_output *tt_plan_output(const tt_plan *p, int k) { return &p->outputs[k]; }
+int tt_plan_output_count(const tt_plan *p) { return (int)p->n_outputs; }

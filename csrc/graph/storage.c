@@ -1,0 +1,192 @@
+/* storage.c: what tensors alias: one dense base buffer and the shape it is kept in.
+ *
+ * Buffers are immutable; writing makes a new base and swaps it in under the storage's lock, so every alias sees it and a
+ * reader on another thread gets either. Records come from a pool: a tensor made and dropped costs no malloc. */
+#include <sched.h>
+#include <string.h>
+#include "graph/graph.h"
+#include "pjrt/counters.h"
+
+static struct {
+  atomic_flag lock;
+  tt_storage *first;
+} pool = {ATOMIC_FLAG_INIT, NULL};
+
+static void lock(atomic_flag *l) {
+  for (int spins = 0; atomic_flag_test_and_set_explicit(l, memory_order_acquire); spins++)
+    if (spins > 64) sched_yield(); /* one core may hold the thread that has the lock */
+}
+static void unlock(atomic_flag *l) { atomic_flag_clear_explicit(l, memory_order_release); }
+
+static tt_storage *record(void) {
+  lock(&pool.lock);
+  tt_storage *s = pool.first;
+  if (s) pool.first = s->next;
+  unlock(&pool.lock);
+  return s ? s : tt_alloc(sizeof *s);
+}
+
+tt_storage *tt_storage_create(tt_client *c, int device, size_t bytes, tt_error *err) {
+  tt_storage *s = record();
+  if (!s) {
+    tt_no_memory(err, sizeof *s);
+    return NULL;
+  }
+  atomic_init(&s->refs, 1);
+  atomic_flag_clear(&s->lock);
+  s->client = c;
+  s->device = device;
+  s->bytes = bytes;
+  s->dtype = TT_U8;
+  s->rank = 1;
+  s->dims[0] = (int64_t)bytes;
+  s->hinted = s->escaped = s->traced_written = false;
+  s->buffer = NULL;
+  s->trace = NULL;
+  s->traced = NULL;
+  s->address = tt_address_take(bytes, s, err);
+  if (bytes && !s->address) {
+    tt_free(s);
+    return NULL;
+  }
+  tt_count(live_storages, 1);
+  return s;
+}
+
+tt_storage *tt_storage_retain(tt_storage *s) {
+  atomic_fetch_add_explicit(&s->refs, 1, memory_order_relaxed);
+  return s;
+}
+
+void tt_storage_release(tt_storage *s) {
+  if (!s || atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel) != 1) return;
+  tt_buffer_release(s->buffer);
+  tt_address_give(s->address);
+  tt_count(live_storages, -1);
+  lock(&pool.lock);
+  s->next = pool.first;
+  pool.first = s;
+  unlock(&pool.lock);
+}
+
+void tt_storage_pool_clear(void) {
+  lock(&pool.lock);
+  tt_storage *s = pool.first;
+  pool.first = NULL;
+  unlock(&pool.lock);
+  while (s) {
+    tt_storage *next = s->next;
+    tt_free(s);
+    s = next;
+  }
+}
+
+void tt_storage_base(tt_storage *s, tt_dtype dtype, int rank, const int64_t *dims) {
+  s->dtype = dtype;
+  s->rank = (uint8_t)rank;
+  if (rank) memcpy(s->dims, dims, (size_t)rank * sizeof *dims);
+  s->hinted = true;
+}
+
+void tt_storage_hint(tt_storage *s, tt_dtype dtype, int rank, const int64_t *dims) {
+  int64_t bits = tt_dtype_bits(dtype);
+  for (int i = 0; i < rank; i++) bits *= dims[i];
+  if (s->buffer || s->trace || rank > TT_MAX_RANK || (size_t)(bits + 7) / 8 != s->bytes) return;
+  tt_storage_base(s, dtype, rank, dims);
+}
+
+void *tt_storage_address(const tt_storage *s) { return s->address; }
+size_t tt_storage_bytes(const tt_storage *s) { return s->bytes; }
+int tt_storage_device(const tt_storage *s) { return s->device; }
+bool tt_storage_is_traced(const tt_storage *s) { return s->trace || s->escaped; }
+
+tt_buffer *tt_storage_take_reference(tt_storage *s) {
+  lock(&s->lock);
+  tt_buffer *b = s->buffer ? tt_buffer_retain(s->buffer) : NULL;
+  unlock(&s->lock);
+  return b;
+}
+
+tt_buffer *tt_storage_take(tt_storage *s) {
+  lock(&s->lock);
+  tt_buffer *b = s->buffer;
+  s->buffer = NULL;
+  unlock(&s->lock);
+  return b;
+}
+
+void tt_storage_put(tt_storage *s, tt_buffer *b) {
+  lock(&s->lock);
+  tt_buffer *old = s->buffer;
+  s->buffer = b;
+  s->hinted = true;
+  unlock(&s->lock);
+  tt_buffer_release(old);
+}
+
+tt_code tt_storage_set(tt_storage *s, tt_buffer *b, tt_error *err) {
+  if (tt_storage_is_traced(s)) return tt_fail(err, TT_FAILED_PRECONDITION, "", "a value being traced cannot be replaced");
+  if (tt_buffer_bytes(b) != s->bytes)
+    return tt_fail(err, TT_INVALID_ARGUMENT, "", "expected a buffer of %zu bytes, got %zu", s->bytes, tt_buffer_bytes(b));
+  tt_storage_base(s, tt_buffer_dtype(b), tt_buffer_rank(b), tt_buffer_dims(b));
+  tt_storage_put(s, b);
+  return TT_OK;
+}
+
+tt_code tt_storage_to_host(tt_storage *s, void *dst, size_t bytes, tt_error *err) {
+  if (s->escaped) return tt_fail(err, TT_FAILED_PRECONDITION, "", "a tensor made while tracing was used after the trace had ended");
+  if (s->trace) return tt_fail(err, TT_FAILED_PRECONDITION, "", "the values of a tensor being traced are not known yet");
+  if (bytes != s->bytes) return tt_fail(err, TT_INVALID_ARGUMENT, "", "expected %zu bytes, got %zu", s->bytes, bytes);
+  tt_buffer *b = tt_storage_take_reference(s);
+  if (!b) {
+    if (bytes) memset(dst, 0, bytes);
+    return TT_OK;
+  }
+  tt_code code = bytes ? tt_buffer_to_host(b, dst, bytes, err) : TT_OK;
+  tt_buffer_release(b);
+  return code;
+}
+
+/* Through the host: resizing a storage that has contents is rare, and its program would serve once. */
+tt_code tt_storage_resize(tt_storage *s, size_t bytes, tt_error *err) {
+  if (tt_storage_is_traced(s)) return tt_fail(err, TT_UNIMPLEMENTED, "", "a tensor being traced cannot be resized");
+  if (bytes == s->bytes) return TT_OK;
+  tt_buffer *fresh = NULL;
+  int64_t width = tt_dtype_bits(s->dtype) / 8;
+  bool typed = width && bytes % (size_t)width == 0;
+  tt_dtype dtype = typed ? s->dtype : TT_U8;
+  int64_t dims[1] = {(int64_t)bytes / (typed ? width : 1)};
+  if (s->buffer && bytes) {
+    size_t larger = bytes > s->bytes ? bytes : s->bytes;
+    char *host = tt_alloc(larger);
+    if (!host) return tt_no_memory(err, larger);
+    tt_code code = tt_storage_to_host(s, host, s->bytes, err);
+    if (!code && !(fresh = tt_buffer_from_host(s->client, s->device, dtype, 1, dims, host, err))) code = err ? err->code : TT_INTERNAL;
+    tt_free(host);
+    if (code) return code;
+  }
+  void *address = tt_address_take(bytes, s, err);
+  if (bytes && !address) {
+    tt_buffer_release(fresh);
+    return err ? err->code : TT_RESOURCE_EXHAUSTED;
+  }
+  tt_address_give(s->address);
+  s->address = address;
+  s->bytes = bytes;
+  tt_storage_base(s, dtype, 1, dims);
+  s->hinted = fresh != NULL;
+  tt_storage_put(s, fresh);
+  s->hinted = fresh != NULL;
+  return TT_OK;
+}
+
+bool tt_tensor_is_whole(const tt_tensor *t) {
+  const tt_storage *s = t->storage;
+  if (t->offset || t->dtype != s->dtype || t->rank != s->rank) return false;
+  int64_t stride = 1;
+  for (int i = t->rank - 1; i >= 0; i--) {
+    if (t->sizes[i] != s->dims[i] || (t->sizes[i] != 1 && t->strides[i] != stride)) return false;
+    stride *= t->sizes[i] ? t->sizes[i] : 1; /* as torch counts strides of empty tensors */
+  }
+  return true;
+}

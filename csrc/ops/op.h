@@ -1,0 +1,90 @@
+/* op.h: what a lowering rule sees.
+ *
+ * A rule is a function of a context and nothing else: it reads operands as values, builds with hlo_*, and sets results.
+ * It never checks for errors (they stick in the module) nor for shapes and dtypes that torch's Meta kernels have checked.
+ * In-place, out= and foreach forms call the same rule: the caller converts results to the dtypes wanted and writes them. */
+#ifndef TT_OP_H
+#define TT_OP_H
+#include "hlo/hlo.h"
+
+typedef enum tt_promotion {
+  PROMOTE_NONE,        /* operands keep their dtypes; the rule converts */
+  PROMOTE_DEFAULT,     /* torch's result_type over tensors, 0-dim, wrapped numbers and scalars */
+  PROMOTE_TO_FLOAT,    /* and integers and bool become the default float dtype */
+  PROMOTE_TO_RESULT    /* the dtype of result 0 (sum(dtype=), clones, casts) */
+} tt_promotion;
+
+enum {
+  OP_STATIC_SCALARS = 1,  /* Scalars and floats are part of the key: the rule needs their values (tt_number_of) */
+  OP_MATMUL = 2,          /* float32 precision is part of the key */
+  OP_RANDOM = 4,          /* draws from a generator */
+  OP_COMPUTE_F32 = 8      /* f16 and bf16 operands are computed in f32 and rounded once at the end, as torch CPU does */
+};
+
+typedef struct tt_ctx tt_ctx;
+typedef void tt_rule(tt_ctx *c);
+
+struct tt_op {
+  const char *name;      /* base operator with overload: "add.Tensor", "mm" */
+  tt_rule *rule;
+  const char *hlo;       /* what the rule is told: a StableHLO op, a compare direction, "" */
+  uint8_t promotion;
+  uint8_t flags;
+  const char *synopsis;
+};
+
+enum { TT_MAX_RESULTS = 16 };
+typedef struct tt_want { bool defined; uint8_t dtype, rank; const int64_t *dims; } tt_want;
+
+struct tt_ctx {
+  hlo_module *m;
+  const tt_op *op;
+  int n_args, n_results;
+  uint8_t dtype;              /* the compute dtype after promotion (and OP_COMPUTE_F32); TT_NO_DTYPE for PROMOTE_NONE */
+  uint8_t promoted;           /* the same before OP_COMPUTE_F32 */
+  int precision;              /* of float32 matmuls: 0, 1, 2 */
+  tt_want want[TT_MAX_RESULTS]; /* want[0..n_results): what will be stored; results are converted to it */
+  hlo result[TT_MAX_RESULTS];   /* set by the rule; NULL only where !want[k].defined */
+  /* Private. */
+  const struct tt_ctx_env *env;
+  const tt_arg *args;
+};
+
+/* ---- operands. i counts the schema's arguments from 0; the list forms take element e of list argument i ---- */
+bool tt_has(tt_ctx *c, int i);                     /* not None; for a list: not empty */
+int tt_count(tt_ctx *c, int i);                    /* length of a list argument */
+hlo tt_in(tt_ctx *c, int i);                       /* tensor, scalar or 0-dim host tensor, in c->dtype (own dtype if PROMOTE_NONE) */
+hlo tt_in_as(tt_ctx *c, int i, tt_dtype t);
+hlo tt_in_own(tt_ctx *c, int i);                   /* own dtype, whatever the promotion; scalars: bool, i64, f64, c128 */
+hlo tt_in_wide(tt_ctx *c, int i);                  /* in c->dtype, broadcast to the dims of result 0 */
+bool tt_elem_has(tt_ctx *c, int i, int e);
+hlo tt_elem(tt_ctx *c, int i, int e);              /* own dtype */
+hlo tt_elem_as(tt_ctx *c, int i, int e, tt_dtype t);
+uint8_t tt_in_dtype(tt_ctx *c, int i);             /* without reading it; TT_NO_DTYPE for None */
+int tt_in_rank(tt_ctx *c, int i);                  /* scalars: 0 */
+const int64_t *tt_in_dims(tt_ctx *c, int i);
+int64_t tt_int(tt_ctx *c, int i, int64_t otherwise);   /* int or bool argument; otherwise if None */
+bool tt_bool(tt_ctx *c, int i);                    /* None is false */
+const char *tt_str(tt_ctx *c, int i);              /* "" if None */
+int tt_ints(tt_ctx *c, int i, int64_t *out, int max);  /* an int[] (or one int): copies, returns the length; 0 if None */
+/* dims argument -> sorted distinct non-negative dims of a tensor of that rank; None or [] means all. Returns how many. */
+int tt_dims(tt_ctx *c, int i, int rank, int *out);
+int tt_dim(tt_ctx *c, int i, int rank, int otherwise); /* one dim, wrapped */
+uint8_t tt_dtype_arg(tt_ctx *c, int i, uint8_t otherwise);
+/* The value of a Scalar or float: only with OP_STATIC_SCALARS, an error otherwise. */
+double tt_number_of(tt_ctx *c, int i, double otherwise);
+
+/* ---- effects ---- */
+void tt_write(tt_ctx *c, int i, hlo v);            /* argument i gets v (broadcast is not done; dtype is converted) */
+void tt_write_elem(tt_ctx *c, int i, int e, hlo v);
+/* Uniform random bits of an unsigned dtype from the generator argument i (None: the device's default). Draws differ call by call. */
+hlo tt_random_bits(tt_ctx *c, int i, tt_dtype t, int rank, const int64_t *dims);
+
+/* ---- dtype facts ---- */
+bool tt_is_float(tt_dtype t);    /* f16 ... f64 and the f8 and f4 family */
+bool tt_is_complex(tt_dtype t);
+bool tt_is_integral(tt_dtype t); /* integers, without bool */
+bool tt_is_signed(tt_dtype t);
+tt_dtype tt_promote(tt_dtype a, tt_dtype b);
+tt_dtype tt_real_of(tt_dtype t); /* c64 -> f32; others themselves */
+#endif

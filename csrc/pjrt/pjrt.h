@@ -1,0 +1,42 @@
+/* pjrt.h: what the graph layer needs from PJRT besides tt.h: executables, donation, completion. Knows no StableHLO. */
+#ifndef TT_PJRT_H
+#define TT_PJRT_H
+#include "base/base.h"
+
+/* ---- buffers ---- */
+/* True if the caller holds the only reference, so that the memory may be given away. */
+bool tt_buffer_unique(const tt_buffer *b);
+size_t tt_buffer_bytes(const tt_buffer *b);
+uint8_t tt_buffer_dtype(const tt_buffer *b);
+int tt_buffer_rank(const tt_buffer *b);
+const int64_t *tt_buffer_dims(const tt_buffer *b);
+
+/* What a result buffer is: kept in the plan, so that PJRT is not asked. Borrowed by the buffer: must outlive it. */
+typedef struct tt_type { uint8_t dtype, rank; int64_t bytes; const int64_t *dims; } tt_type;
+
+/* ---- executables: reference counted, any thread ---- */
+typedef struct tt_executable tt_executable;
+/* Compiles StableHLO text. Options are those of the plugin's platform (tt_compile_options). New. */
+tt_executable *tt_executable_compile(tt_client *c, const char *text, size_t length, tt_error *err);
+/* The serialized CompileOptionsProto the client compiles with; borrowed: part of cache keys. */
+const void *tt_compile_options(tt_client *c, size_t *length);
+tt_code tt_executable_serialize(tt_executable *e, tt_buf *out, tt_error *err);
+tt_executable *tt_executable_deserialize(tt_client *c, const void *data, size_t length, tt_error *err); /* new */
+void tt_executable_release(tt_executable *e);
+
+/* Runs e on one device. Parameters compiled as donated (donate[p] true) give their memory away if p's buffer is unique;
+ * then that tt_buffer is spent: reading it is an error, releasing it is right. results[k], of types[k], are new. name is
+ * the operator, borrowed for ever, carried by asynchronous failures. Takes no lock that a compile holds. */
+tt_code tt_executable_run(tt_executable *e, int device, const char *name, int n_args, tt_buffer *const *args,
+                          const bool *donate, int n_results, const tt_type *types, tt_buffer **results, tt_error *err);
+
+/* ---- topologies: compile for machines that are not here (libtpu: "v5e:2x2", "v6e:2x2", "tpu7x:2x2x1") ---- */
+typedef struct tt_topology tt_topology;
+tt_topology *tt_topology_create(tt_plugin *p, const char *name, tt_error *err); /* new */
+void tt_topology_destroy(tt_topology *t);
+/* Compiles text for one device of the topology and throws the result away. OK means that it compiles there. */
+tt_code tt_topology_compile(tt_topology *t, const char *text, size_t length, tt_error *err);
+
+/* True in a child forked after a client was made: PJRT must not be called there. */
+bool tt_forked(void);
+#endif

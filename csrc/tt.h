@@ -1,0 +1,258 @@
+/* tt.h: the public C interface of torch_tpu's core: a tensor program runtime over any PJRT plugin, free of torch and Python.
+ *
+ * The idea: an operator call (tt_call) is packed as data; its bytes, less the values that may change at run time, are
+ * its key; the key finds a plan (tt_plan), which is a compiled executable plus the recipe of its operands and results.
+ * A miss lowers the call through one table of rules to StableHLO, compiles it once, and keeps it, in memory and on disk.
+ *
+ * Conventions. A fallible function returns a tt_code (or a pointer, NULL on failure) and fills *err, which the caller
+ * owns and may put on its stack. "new": the caller gets a reference and releases it. "borrowed": valid while its owner
+ * is. Sizes, strides and offsets are in elements unless a name says bytes. Functions may be called from any thread
+ * unless they say otherwise. Nothing here aborts the process for a user's mistake or a plugin's error. */
+#ifndef TT_H
+#define TT_H
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define TT_API __attribute__((visibility("default")))
+enum { TT_MAX_RANK = 32 };
+
+/* ---- errors: PJRT's sixteen codes; the shim maps each to one Python exception ---- */
+typedef enum tt_code {
+  TT_OK, TT_CANCELLED, TT_UNKNOWN, TT_INVALID_ARGUMENT, TT_DEADLINE_EXCEEDED, TT_NOT_FOUND, TT_ALREADY_EXISTS,
+  TT_PERMISSION_DENIED, TT_RESOURCE_EXHAUSTED, TT_FAILED_PRECONDITION, TT_ABORTED, TT_OUT_OF_RANGE, TT_UNIMPLEMENTED,
+  TT_INTERNAL, TT_UNAVAILABLE, TT_DATA_LOSS, TT_UNAUTHENTICATED
+} tt_code;
+
+typedef struct tt_error {
+  tt_code code;
+  char where[64];      /* the operator or the PJRT function that failed, "" if unknown */
+  char message[1472];  /* one line, no trailing newline; longer texts end in "..." */
+} tt_error;
+
+/* Fills *err (which may be NULL) and returns code, so that callers can write `return tt_fail(err, ...)`. */
+TT_API tt_code tt_fail(tt_error *err, tt_code code, const char *where, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+TT_API const char *tt_code_name(tt_code code); /* "INVALID_ARGUMENT"; static */
+
+/* ---- element types ---- */
+typedef enum tt_dtype {
+  TT_BOOL, TT_U8, TT_U16, TT_U32, TT_U64, TT_I8, TT_I16, TT_I32, TT_I64, TT_F16, TT_BF16, TT_F32, TT_F64, TT_C64,
+  TT_C128, TT_F8E4M3FN, TT_F8E5M2, TT_F8E4M3FNUZ, TT_F8E5M2FNUZ, TT_F8E8M0FNU, TT_F4E2M1FN, TT_DTYPES,
+  TT_NO_DTYPE = 255
+} tt_dtype;
+TT_API const char *tt_dtype_name(tt_dtype t); /* torch's name, "float32"; static */
+TT_API const char *tt_dtype_hlo(tt_dtype t);  /* StableHLO's name, "f32"; static */
+TT_API unsigned tt_dtype_bits(tt_dtype t);    /* storage bits of one element: 8 for bool, 4 for packed f4, 128 for c128 */
+
+/* ---- plugins, clients, devices ---- */
+typedef struct tt_plugin tt_plugin; /* lives for ever once loaded; any thread */
+typedef struct tt_client tt_client; /* one per process is usual; any thread */
+
+/* Loads the PJRT plugin at path and initialises it; a second load of the same path returns the first. Borrowed. */
+TT_API tt_plugin *tt_plugin_load(const char *path, tt_error *err);
+TT_API const char *tt_plugin_path(const tt_plugin *p);
+TT_API const char *tt_plugin_build(const tt_plugin *p); /* identifies the very file: API version, size, build id; for cache keys */
+
+/* Creates a client with n_devices devices where the plugin lets one choose (CPU plugins), or its own number if 0. New. */
+TT_API tt_client *tt_client_create(tt_plugin *p, int n_devices, tt_error *err);
+TT_API void tt_client_destroy(tt_client *c); /* accepts NULL; waits for running work */
+TT_API tt_plugin *tt_client_plugin(const tt_client *c);
+TT_API const char *tt_client_platform(const tt_client *c); /* "cpu", "tpu"; borrowed */
+TT_API int tt_client_device_count(const tt_client *c);
+TT_API const char *tt_client_device_kind(const tt_client *c, int device); /* "TPU v6 lite", "cpu"; borrowed */
+/* Bytes the plugin reports for a device: limit (0 if unknown) and in use (-1 if unknown). */
+TT_API void tt_client_device_memory(const tt_client *c, int device, int64_t *limit, int64_t *in_use);
+/* Returns when all work submitted to the device has ended; its failure, if any, is reported once, with the op's name. */
+TT_API tt_code tt_client_synchronize(tt_client *c, int device, tt_error *err);
+
+/* ---- buffers: immutable dense arrays on a device, reference counted ---- */
+typedef struct tt_buffer tt_buffer;
+/* Copies dense row-major host data to the device. Returns when data may be changed or freed again. New. */
+TT_API tt_buffer *tt_buffer_from_host(tt_client *c, int device, tt_dtype dtype, int rank, const int64_t *dims,
+                                      const void *data, tt_error *err);
+/* As above without a wait: the data must stay as it is until done(arg) is called, once, from any thread, also on failure. */
+TT_API tt_buffer *tt_buffer_from_host_async(tt_client *c, int device, tt_dtype dtype, int rank, const int64_t *dims,
+                                            const void *data, void (*done)(void *arg), void *arg, tt_error *err);
+/* Waits for the buffer and copies it, dense row-major, to dst. */
+TT_API tt_code tt_buffer_to_host(tt_buffer *b, void *dst, size_t dst_bytes, tt_error *err);
+TT_API tt_code tt_buffer_await(tt_buffer *b, tt_error *err);
+TT_API tt_buffer *tt_buffer_retain(tt_buffer *b);
+TT_API void tt_buffer_release(tt_buffer *b); /* accepts NULL */
+
+/* ---- events ---- */
+typedef struct tt_event tt_event;
+/* An event that is done when all work submitted to the device so far has ended. New. */
+TT_API tt_event *tt_event_record(tt_client *c, int device, tt_error *err);
+TT_API bool tt_event_done(tt_event *e);
+TT_API tt_code tt_event_await(tt_event *e, tt_error *err);
+/* When the event was found done, in nanoseconds of CLOCK_MONOTONIC; 0 while it is not. Taken by a completion callback. */
+TT_API int64_t tt_event_time(tt_event *e);
+TT_API void tt_event_destroy(tt_event *e);
+
+/* ---- storages: what tensors alias. A storage owns one dense base buffer, in the shape of the tensor that made it ---- */
+typedef struct tt_storage tt_storage;
+/* A storage of bytes bytes with undefined contents (read as zeros). New. */
+TT_API tt_storage *tt_storage_create(tt_client *c, int device, size_t bytes, tt_error *err);
+/* Says what base shape an undefined storage will have: dtype and row-major dims. No effect once it has contents. */
+TT_API void tt_storage_hint(tt_storage *s, tt_dtype dtype, int rank, const int64_t *dims);
+TT_API tt_storage *tt_storage_retain(tt_storage *s);
+TT_API void tt_storage_release(tt_storage *s); /* accepts NULL */
+TT_API void *tt_storage_address(const tt_storage *s); /* stable, unique, never mapped: for comparing, not for reading. NULL if 0 bytes */
+TT_API tt_storage *tt_storage_from_address(const void *address); /* the live storage that holds address, or NULL. Borrowed */
+TT_API size_t tt_storage_bytes(const tt_storage *s);
+TT_API int tt_storage_device(const tt_storage *s);
+TT_API bool tt_storage_is_traced(const tt_storage *s); /* its contents are a value of a program being traced: not readable */
+/* Replaces the contents by buffer, taking ownership of the reference; its bytes must be the storage's. */
+TT_API tt_code tt_storage_set(tt_storage *s, tt_buffer *buffer, tt_error *err);
+/* Copies the contents, dense row-major in the base's shape, to dst (undefined: zeros). bytes: as tt_storage_bytes. */
+TT_API tt_code tt_storage_to_host(tt_storage *s, void *dst, size_t bytes, tt_error *err);
+/* Changes the size, keeping the common prefix of bytes; what is added is undefined. The address changes. */
+TT_API tt_code tt_storage_resize(tt_storage *s, size_t bytes, tt_error *err);
+
+/* ---- tensors, arguments, calls ---- */
+typedef struct tt_tensor {
+  tt_storage *storage;   /* borrowed, not NULL */
+  const int64_t *sizes;  /* borrowed, rank entries */
+  const int64_t *strides;
+  int64_t offset;
+  uint8_t dtype, rank;
+  bool wrapped;          /* torch's wrapped number: loses to tensors in type promotion */
+} tt_tensor;
+
+TT_API bool tt_tensor_is_whole(const tt_tensor *t); /* it is its storage's base itself: same dtype, dims, row-major */
+
+typedef enum tt_tag {
+  TT_ARG_NONE,
+  TT_ARG_TENSOR,    /* .tensor */
+  TT_ARG_SCALAR,    /* .number: a value, by default a run-time operand; .dtype one of bool, i64, f64, c128 */
+  TT_ARG_HOST,      /* .number: a 0-dim host tensor of .dtype; .wrapped as in tt_tensor; a run-time operand */
+  TT_ARG_INT,       /* .number.i: static, as are the next four: part of the key */
+  TT_ARG_BOOL,      /* .number.i */
+  TT_ARG_DTYPE,     /* .dtype */
+  TT_ARG_STRING,    /* .string */
+  TT_ARG_LIST,      /* .list: count elements */
+  TT_ARG_GENERATOR  /* .generator */
+} tt_tag;
+
+typedef struct tt_generator tt_generator; /* counter-based random state: (seed, offset). Own lock. */
+typedef union tt_number { int64_t i; double f; double c[2]; uint8_t bits[16]; } tt_number;
+
+typedef struct tt_arg {
+  uint8_t tag, dtype;
+  bool wrapped;
+  uint32_t count;
+  union {
+    const tt_tensor *tensor;
+    tt_number number; /* u64 and i64 in .i, every other real type in .f, complex in .c, bool in .i */
+    const char *string;
+    const struct tt_arg *list;
+    tt_generator *generator;
+  };
+} tt_arg;
+
+typedef struct tt_op tt_op; /* a row of the lowering table */
+/* Finds the row of a base operator, "add.Tensor" or "mm", or NULL. */
+TT_API const tt_op *tt_op_find(const char *name);
+
+/* An operator overload as it is called: the row that lowers it and what its schema says. Made once, lives for ever. */
+typedef struct tt_variant {
+  const tt_op *op;
+  const char *name;      /* with overload, "add_.Tensor": for messages, counters */
+  uint32_t id;           /* unique in the process; part of the key */
+  uint8_t n_args, n_results;
+  bool foreach;          /* the row is applied to the i-th elements of its list arguments, for every i */
+  uint64_t written;      /* bit i: argument i (or, in a list, each of its elements) is written by the call */
+  int8_t alias[16];      /* result k is argument alias[k] itself; -1: a new tensor */
+  void *user;            /* the tt_decompose_fn's, for rows without a C rule (op->rule == NULL) */
+} tt_variant;
+TT_API uint32_t tt_variant_new_id(void);
+
+/* What a call has to return, from torch's Meta kernels or, in plain C, from the caller. */
+typedef struct tt_output {
+  bool defined;          /* false: torch returns an undefined tensor here */
+  uint8_t dtype, rank;
+  const int64_t *sizes, *strides; /* borrowed for the call */
+} tt_output;
+
+enum { TT_CALL_ARGS = 24, TT_CALL_SLOTS = 24, TT_CALL_WORDS = 160 };
+
+/* One call. Fill variant, client, device, args, flags; the rest belongs to the core. On the caller's stack. */
+typedef struct tt_call {
+  const tt_variant *variant;
+  tt_client *client;
+  int device;
+  uint32_t flags;          /* bits 0-1: float32 matmul precision, 0 highest 1 high 2 medium; bit 2: deterministic */
+  const tt_arg *args;      /* variant->n_args of them, borrowed until the call returns */
+  /* Private: distinct storages in order of first use, the key, run-time values. Spill to the heap when large. */
+  uint32_t n_slots, n_words, cap_slots, cap_words;
+  tt_storage **slots;
+  uint64_t *words;
+  uint64_t hash;
+  tt_storage *slots_inline[TT_CALL_SLOTS];
+  uint64_t words_inline[TT_CALL_WORDS];
+} tt_call;
+
+typedef struct tt_plan tt_plan; /* lives for ever; any thread */
+
+/* Packs the key of *call. Must precede the functions below; tt_call_end releases what it spilled. */
+TT_API tt_code tt_call_begin(tt_call *call, tt_error *err);
+TT_API void tt_call_end(tt_call *call);
+/* The plan for the call if it is known: no lock, no allocation. Borrowed; NULL on a miss. */
+TT_API const tt_plan *tt_plan_find(const tt_call *call);
+/* Lowers and compiles the call. outputs: the new tensors it returns, in order, lists flattened, results that are
+ * arguments themselves (variant->alias) left out; output k of a plan counts in the same way. Threads that ask for the
+ * same key at once wait for the first; other keys compile at the same time. Borrowed. UNIMPLEMENTED: it has no lowering. */
+TT_API const tt_plan *tt_plan_build(const tt_call *call, const tt_output *outputs, int n_outputs, tt_error *err);
+/* Runs the plan: results[k], for each output k, gets a new storage (NULL where the output is not defined), and written
+ * arguments get their new contents. On failure nothing has changed. */
+TT_API tt_code tt_plan_run(const tt_plan *plan, const tt_call *call, tt_storage **results, tt_error *err);
+TT_API const tt_output *tt_plan_output(const tt_plan *plan, int k); /* borrowed for ever */
+TT_API int tt_plan_output_count(const tt_plan *plan);
+
+/* ---- traces: several calls as one program ----
+ * While a trace is on top of a thread, calls whose operands are traced storages add to its program and nothing runs. */
+typedef struct tt_trace tt_trace;
+TT_API tt_trace *tt_trace_current(void); /* of this thread, or NULL */
+/* Adds the call to the current trace; outputs and results as in tt_plan_build and tt_plan_run, their contents are values
+ * of the trace. */
+TT_API tt_code tt_trace_call(tt_trace *t, const tt_call *call, const tt_output *outputs, int n_outputs,
+                             tt_storage **results, tt_error *err);
+/* Puts dense row-major host data into the program as a constant; returns a traced storage. New. */
+TT_API tt_storage *tt_trace_constant(tt_trace *t, tt_dtype dtype, int rank, const int64_t *dims, const void *data, tt_error *err);
+
+TT_API void *tt_trace_alloc(tt_trace *t, size_t bytes); /* zeroed; lives as long as the trace */
+
+/* How calls without a C rule are lowered: the shim's function, which traces a Python decomposition or a captured graph.
+ * args have traced storages in place of the caller's: dense copies of what the call's tensors hold, with their sizes
+ * and dense strides of the same order. It fills results, one for each output: new references in .storage (NULL:
+ * undefined), sizes and strides from tt_trace_alloc. Written arguments are written in their traced storages. */
+typedef tt_code tt_decompose_fn(tt_trace *t, const tt_variant *v, const tt_arg *args, tt_tensor *results, int n, tt_error *err);
+TT_API void tt_set_decompose(tt_decompose_fn *fn);
+
+TT_API const tt_op *tt_op_without_rule(void); /* the row of every operator that is lowered by decomposition */
+
+/* ---- random state ---- */
+TT_API tt_generator *tt_generator_create(uint64_t seed, tt_error *err); /* new */
+TT_API void tt_generator_destroy(tt_generator *g);
+TT_API tt_generator *tt_generator_default(int device); /* what calls without a generator draw from; lives for ever */
+TT_API void tt_generator_get(tt_generator *g, uint64_t *seed, uint64_t *offset);
+/* Takes n draws: the state before them; the offset moves on by n. */
+TT_API void tt_generator_draw(tt_generator *g, uint64_t n, uint64_t *seed, uint64_t *offset);
+TT_API void tt_generator_set(tt_generator *g, uint64_t seed, uint64_t offset);
+
+/* ---- counters ---- */
+typedef struct tt_counters {
+  int64_t compiles, cache_hits_plan, cache_hits_memory, cache_hits_disk, cache_rejects, executions, bytes_to_device,
+      bytes_from_device, scalar_uploads, live_storages, live_buffers, live_bytes, peak_bytes;
+} tt_counters;
+TT_API void tt_counters_get(tt_counters *out);
+TT_API void tt_counters_reset_peak(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
