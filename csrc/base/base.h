@@ -33,7 +33,10 @@ typedef struct tt_digest { uint64_t h[2]; } tt_digest;
 tt_digest tt_digest_bytes(tt_digest seed, const void *data, size_t n); /* stable across builds and hosts; 128 bits */
 
 /* ---- environment variables: one table, printed by the docs ---- */
+typedef struct tt_env_row { const char *name, *meaning; } tt_env_row;
+TT_API extern const tt_env_row tt_env_table[]; /* ends with a NULL name */
 const char *tt_env(const char *name); /* NULL if unset or empty; name must stand in the table in env.c */
+int64_t tt_env_int(const char *name, int64_t otherwise); /* otherwise if unset or not a whole number */
 
 /* ---- log: off unless TORCH_TPU_LOG=1 (decisions) or 2 (each execution); to stderr. Any thread ---- */
 extern int tt_log_level;

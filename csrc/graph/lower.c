@@ -205,7 +205,7 @@ static void apply(tt_trace *t, const tt_call *call, const tt_arg *args, int n_re
   if (!c) return;
   c->m = t->m;
   c->op = call->variant->op;
-  c->n_args = call->variant->n_args;
+  c->n_args = tt_operand_count(call->variant);
   c->args = args;
   c->env = &env;
   c->precision = (int)(call->flags & 3);

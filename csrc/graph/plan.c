@@ -21,7 +21,7 @@ const tt_plan *tt_plan_find(const tt_call *call) {
   for (; p; p = p->next)
     if (p->hash == call->hash && p->n_words == call->n_words &&
         !memcmp(p->words, call->words, call->n_words * sizeof *p->words)) {
-      tt_count(cache_hits_plan, 1);
+      tt_tally(cache_hits_plan, 1);
       return p;
     }
   return NULL;

@@ -71,7 +71,7 @@ tt_code tt_plan_run(const tt_plan *p, const tt_call *call, tt_storage **results,
   if (p->executable &&
       tt_executable_run(p->executable, call->device, p->name, (int)n, args, p->donate, (int)p->n_results, p->types, outs, err))
     goto failed;
-  tt_count(executions, p->executable != NULL);
+  tt_tally(executions, p->executable != NULL);
   for (uint32_t i = 0; i < p->n_results; i++) {
     const tt_destination *d = &p->destinations[i];
     tt_storage_put(d->is_slot ? call->slots[d->index] : results[d->index], outs[i]);

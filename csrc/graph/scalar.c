@@ -76,7 +76,7 @@ tt_buffer *tt_scalar_buffer(tt_client *c, int device, tt_scalar s, tt_error *err
   pthread_mutex_unlock(lock);
   tt_buffer *b = tt_buffer_from_host(c, device, s.dtype, 0, NULL, s.bits, err);
   if (!b) return NULL;
-  tt_count(scalar_uploads, 1);
+  tt_tally(scalar_uploads, 1);
   tt_buffer *old = NULL;
   pthread_mutex_lock(lock);
   old = e->buffer;

@@ -49,7 +49,7 @@ tt_storage *tt_storage_create(tt_client *c, int device, size_t bytes, tt_error *
     tt_free(s);
     return NULL;
   }
-  tt_count(live_storages, 1);
+  tt_tally(live_storages, 1);
   return s;
 }
 
@@ -62,7 +62,7 @@ void tt_storage_release(tt_storage *s) {
   if (!s || atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel) != 1) return;
   tt_buffer_release(s->buffer);
   tt_address_give(s->address);
-  tt_count(live_storages, -1);
+  tt_tally(live_storages, -1);
   lock(&pool.lock);
   s->next = pool.first;
   pool.first = s;

@@ -9,7 +9,7 @@
 
 typedef enum tt_promotion {
   PROMOTE_NONE,        /* operands keep their dtypes; the rule converts */
-  PROMOTE_DEFAULT,     /* torch's result_type over tensors, 0-dim, wrapped numbers and scalars */
+  PROMOTE_DEFAULT,     /* torch's result_type over tensors and the scalars among the first two arguments: later ones are coefficients */
   PROMOTE_TO_FLOAT,    /* and integers and bool become the default float dtype */
   PROMOTE_TO_RESULT    /* the dtype of result 0 (sum(dtype=), clones, casts) */
 } tt_promotion;
@@ -48,6 +48,8 @@ struct tt_ctx {
   /* Private. */
   const struct tt_ctx_env *env;
   const tt_arg *args;
+  hlo *memo;                  /* what was read of each argument */
+  hlo **memo_elems;           /* and of each element of list arguments */
 };
 
 /* ---- operands. i counts the schema's arguments from 0; the list forms take element e of list argument i ---- */
@@ -73,6 +75,7 @@ int tt_dim(tt_ctx *c, int i, int rank, int otherwise); /* one dim, wrapped */
 uint8_t tt_dtype_arg(tt_ctx *c, int i, uint8_t otherwise);
 /* The value of a Scalar or float: only with OP_STATIC_SCALARS, an error otherwise. */
 double tt_number_of(tt_ctx *c, int i, double otherwise);
+bool tt_in_is_one(tt_ctx *c, int i);               /* None or an integral Scalar 1 (static always): a multiply by it can be left out */
 
 /* ---- effects ---- */
 void tt_write(tt_ctx *c, int i, hlo v);            /* argument i gets v (broadcast is not done; dtype is converted) */
@@ -86,5 +89,6 @@ bool tt_is_complex(tt_dtype t);
 bool tt_is_integral(tt_dtype t); /* integers, without bool */
 bool tt_is_signed(tt_dtype t);
 tt_dtype tt_promote(tt_dtype a, tt_dtype b);
+extern tt_dtype tt_default_dtype; /* set by tt_set_default_dtype; f32 at start */
 tt_dtype tt_real_of(tt_dtype t); /* c64 -> f32; others themselves */
 #endif

@@ -11,6 +11,8 @@ uint8_t tt_buffer_dtype(const tt_buffer *b);
 int tt_buffer_rank(const tt_buffer *b);
 const int64_t *tt_buffer_dims(const tt_buffer *b);
 
+void tt_buffer_pool_clear(void); /* frees pooled records: for leak checks */
+
 /* What a result buffer is: kept in the plan, so that PJRT is not asked. Borrowed by the buffer: must outlive it. */
 typedef struct tt_type { uint8_t dtype, rank; int64_t bytes; const int64_t *dims; } tt_type;
 
@@ -37,6 +39,12 @@ void tt_topology_destroy(tt_topology *t);
 /* Compiles text for one device of the topology and throws the result away. OK means that it compiles there. */
 tt_code tt_topology_compile(tt_topology *t, const char *text, size_t length, tt_error *err);
 
+#ifdef TT_FAULTS
+void tt_fault_pjrt(int64_t n); /* the n-th PJRT call from now fails once with INTERNAL (0: the next); -1: none */
+bool tt_fault_pjrt_hit(void);  /* whether it did */
+#endif
+
 /* True in a child forked after a client was made: PJRT must not be called there. */
 bool tt_forked(void);
+tt_code tt_fork_check(tt_error *err); /* FAILED_PRECONDITION there, else OK */
 #endif

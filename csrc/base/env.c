@@ -1,0 +1,41 @@
+/* env.c: every environment variable there is, with its meaning: the docs print this table.
+ *
+ * A name that does not stand here cannot be read, so no variable goes undocumented. Refuses to cache: a program may set
+ * a variable before its first use of the device. */
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/base.h"
+
+const tt_env_row tt_env_table[] = {
+  {"TORCH_TPU_CACHE", "0 keeps compiled programs in memory only, not on disk"},
+  {"TORCH_TPU_CACHE_BYTES", "how large the folder of compiled programs may grow; 4294967296 if unset"},
+  {"TORCH_TPU_CACHE_DIR", "folder of compiled programs; $XDG_CACHE_HOME/torch_tpu or ~/.cache/torch_tpu if unset"},
+  {"TORCH_TPU_CPU_DEVICES", "how many devices the CPU plugin shows; 1 if unset"},
+  {"TORCH_TPU_DUMP", "folder that gets the StableHLO text of every program, as <digest>.mlir"},
+  {"TORCH_TPU_FALLBACK", "operators that can only run on the CPU: warn (once each, the default), error or silent"},
+  {"TORCH_TPU_LOG", "1 logs decisions (compiles, cache hits), 2 logs each execution as well; to stderr"},
+  {"TORCH_TPU_PLUGIN", "path of the PJRT plugin to load; found by itself if unset"},
+  {"TORCH_TPU_XLA_OPTIONS", "options for the compiler, as name=value,name=value"},
+  {NULL, NULL},
+};
+
+const char *tt_env(const char *name) {
+#ifndef NDEBUG
+  const tt_env_row *row = tt_env_table;
+  while (row->name && strcmp(row->name, name)) row++;
+  assert(row->name && "the variable stands in tt_env_table");
+#endif
+  const char *value = getenv(name);
+  return value && *value ? value : NULL;
+}
+
+int64_t tt_env_int(const char *name, int64_t otherwise) {
+  const char *text = tt_env(name);
+  if (!text) return otherwise;
+  char *end;
+  errno = 0;
+  long long v = strtoll(text, &end, 10);
+  return errno || *end ? otherwise : v;
+}

@@ -1,0 +1,152 @@
+/* cache.c: program text to executable: memory, then disk, then the compiler.
+ *
+ * The key is a digest of everything that decides the machine code: the text, the plugin's build, the compile options and
+ * the CPU's features. Threads that want the same program wait for the first one; others compile at the same time. */
+#if defined(__x86_64__)
+#include <cpuid.h>
+#else
+#include <sys/auxv.h>
+#endif
+#include <pthread.h>
+#include <string.h>
+#include <time.h>
+#include "graph/cache.h"
+#include "graph/disk.h"
+#include "pjrt/counters.h"
+
+enum { BUCKETS = 4096 };
+
+struct entry {
+  struct entry *next;
+  tt_digest key;
+  tt_client *client;
+  tt_executable *executable; /* NULL: being made */
+};
+static struct entry *buckets[BUCKETS];
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t made = PTHREAD_COND_INITIALIZER;
+
+/* What code for the host's CPU depends on; code for other devices does not, but a miss there costs only a compile. */
+static tt_digest cpu_features(tt_digest d) {
+#if defined(__x86_64__)
+  unsigned r[4];
+  for (unsigned leaf = 0; leaf <= 7; leaf += leaf == 1 ? 6 : 1) {
+    memset(r, 0, sizeof r);
+    __get_cpuid_count(leaf, 0, &r[0], &r[1], &r[2], &r[3]);
+    if (leaf == 1) r[1] &= 0x0000ff00; /* without the number of the core that happens to run this */
+    d = tt_digest_bytes(d, r, sizeof r);
+  }
+#else
+  unsigned long bits[2] = {getauxval(AT_HWCAP), getauxval(AT_HWCAP2)};
+  d = tt_digest_bytes(d, bits, sizeof bits);
+#endif
+  return d;
+}
+
+static tt_digest key_of(tt_client *c, const char *text, size_t length) {
+  static const char format[] = "torch_tpu executable 1";
+  size_t n;
+  tt_digest d = {{0, 0}};
+  const char *build = tt_plugin_build(tt_client_plugin(c));
+  const void *options = tt_compile_options(c, &n);
+  d = tt_digest_bytes(d, format, sizeof format);
+  d = tt_digest_bytes(d, build, strlen(build));
+  d = tt_digest_bytes(d, options, n);
+  d = cpu_features(d);
+  return tt_digest_bytes(d, text, length);
+}
+
+static tt_executable *from_disk(tt_client *c, tt_digest key) {
+  tt_buf data = {0};
+  tt_error err = {0};
+  tt_executable *e = NULL;
+  if (tt_disk_read(key, &data)) {
+    e = tt_executable_deserialize(c, data.data, data.length, &err);
+    if (e) tt_tally(cache_hits_disk, 1);
+    else if (err.code != TT_RESOURCE_EXHAUSTED && err.code != TT_UNIMPLEMENTED) tt_disk_reject(key);
+  }
+  tt_buf_deinit(&data);
+  return e;
+}
+
+static void to_disk(tt_executable *e, tt_digest key) {
+  tt_buf data = {0};
+  tt_error err = {0};
+  if (!tt_executable_serialize(e, &data, &err)) tt_disk_write(key, data.data, data.length);
+  else tt_log("not cached on disk: %s", err.message); /* the plugin cannot serialize it */
+  tt_buf_deinit(&data);
+}
+
+static tt_executable *make(tt_client *c, tt_digest key, const char *text, size_t length, tt_error *err) {
+  tt_disk_dump(key, text, length);
+  tt_executable *e = from_disk(c, key);
+  if (e) return e;
+  struct timespec a, b;
+  clock_gettime(CLOCK_MONOTONIC, &a);
+  e = tt_executable_compile(c, text, length, err);
+  clock_gettime(CLOCK_MONOTONIC, &b);
+  if (tt_log_level)
+    tt_log("compiled %016llx in %.1f ms%s%s", (unsigned long long)key.h[0],
+           (double)(b.tv_sec - a.tv_sec) * 1e3 + (double)(b.tv_nsec - a.tv_nsec) * 1e-6, e ? "" : ": ", e ? "" : err->message);
+  if (e) to_disk(e, key);
+  return e;
+}
+
+static struct entry **find(tt_client *c, tt_digest key) {
+  struct entry **at = &buckets[key.h[0] % BUCKETS];
+  while (*at && ((*at)->client != c || memcmp(&(*at)->key, &key, sizeof key))) at = &(*at)->next;
+  return at;
+}
+
+tt_executable *tt_cache_get(tt_client *c, const char *text, size_t length, tt_error *err) {
+  tt_error local;
+  if (!err) err = &local;
+  if (tt_fork_check(err)) return NULL; /* the lock may be held here for ever by a thread of the parent */
+  tt_digest key = key_of(c, text, length);
+  pthread_mutex_lock(&lock);
+  struct entry **at;
+  while ((at = find(c, key)), *at && !(*at)->executable) pthread_cond_wait(&made, &lock);
+  if (*at) {
+    tt_executable *e = (*at)->executable;
+    pthread_mutex_unlock(&lock);
+    tt_tally(cache_hits_memory, 1);
+    return e;
+  }
+  struct entry *mine = tt_alloc(sizeof *mine);
+  if (!mine) {
+    pthread_mutex_unlock(&lock);
+    tt_no_memory(err, sizeof *mine);
+    return NULL;
+  }
+  *mine = (struct entry){buckets[key.h[0] % BUCKETS], key, c, NULL};
+  buckets[key.h[0] % BUCKETS] = mine;
+  pthread_mutex_unlock(&lock);
+
+  tt_executable *e = make(c, key, text, length, err);
+
+  pthread_mutex_lock(&lock);
+  mine->executable = e;
+  if (!e) { /* the next one who asks tries again */
+    *find(c, key) = mine->next;
+    tt_free(mine);
+  }
+  pthread_cond_broadcast(&made);
+  pthread_mutex_unlock(&lock);
+  return e;
+}
+
+void tt_cache_clear(tt_client *c) {
+  pthread_mutex_lock(&lock);
+  for (int i = 0; i < BUCKETS; i++)
+    for (struct entry **at = &buckets[i]; *at;) {
+      struct entry *e = *at;
+      if (e->client != c || !e->executable) {
+        at = &e->next;
+        continue;
+      }
+      *at = e->next;
+      tt_executable_release(e->executable);
+      tt_free(e);
+    }
+  pthread_mutex_unlock(&lock);
+}

@@ -1,0 +1,10 @@
+/* disk.h: executables as files, by digest: safe against crashes, other processes, and other people. */
+#ifndef TT_DISK_H
+#define TT_DISK_H
+#include "base/base.h"
+/* Appends the entry's payload to out. False on a miss; an entry that is damaged or not ours counts as one and is dropped. */
+bool tt_disk_read(tt_digest key, tt_buf *out);
+void tt_disk_write(tt_digest key, const void *data, size_t length); /* trouble is not the caller's: it is logged */
+void tt_disk_reject(tt_digest key); /* what was read could not be used: drops it */
+void tt_disk_dump(tt_digest key, const char *text, size_t length); /* to TORCH_TPU_DUMP, if that is set */
+#endif

@@ -1,0 +1,79 @@
+/* module.h: what the files of hlo/ share: the module's insides and how an operation is printed.
+ *
+ * A builder checks its operands (hlo_ready), makes its result values (hlo_new), opens a line (hlo_open), puts the
+ * operation's text and closes the line. The text grows in one buffer in program order, regions nested in it, so nothing
+ * is ever moved or visited again. For files of hlo/ only. */
+#ifndef TT_HLO_MODULE_H
+#define TT_HLO_MODULE_H
+#include <string.h>
+
+#include "base/base.h"
+#include "hlo/hlo.h"
+
+/* More dims than any tensor of torch has: gathers and views work on refined shapes. */
+enum { HLO_MAX_RANK = 4 * TT_MAX_RANK };
+
+typedef struct hlo_node {
+  hlo_value value;   /* first: an hlo is a pointer to its node */
+  uint32_t scope;    /* where it was made: it may be used there and, unless a region is isolated, inside */
+  bool parameter;    /* printed %argN instead of %N */
+} hlo_node;
+
+typedef struct hlo_scope {
+  const struct hlo_scope *outer;
+  uint32_t id;
+  bool isolated;     /* the bodies of reductions, sorts and scatters may not use values from outside */
+} hlo_scope;
+
+typedef struct hlo_interned { uint64_t hash; size_t start, length; uint32_t scope; hlo value; } hlo_interned;
+
+struct hlo_module {
+  tt_arena arena;
+  tt_buf text, finished;
+  tt_error error;
+  hlo_scope main;
+  const hlo_scope *scope;
+  uint32_t next_id, next_scope;
+  int depth;
+  hlo *parameters;
+  int n_parameters, cap_parameters;
+  hlo_interned *interned; /* open addressing; cap_interned is a power of two */
+  size_t n_interned, cap_interned;
+};
+
+/* True if the module has no error, and all values are there and may be used here. op is for the message. */
+bool hlo_ready(hlo_module *m, const char *op, int n, const hlo *xs);
+hlo hlo_new(hlo_module *m, tt_dtype t, int rank, const int64_t *dims);
+/* Sticks "hlo op: expected WANT, got GOT". */
+hlo hlo_mismatch(hlo_module *m, const char *op, hlo want, hlo got);
+/* True if both have the same dtype and dims; else the error above sticks. */
+bool hlo_agree(hlo_module *m, const char *op, hlo want, hlo got);
+/* True if 0 <= dim < rank; else an error sticks. */
+bool hlo_check_dim(hlo_module *m, const char *op, int64_t dim, int rank);
+
+/* ---- printing ---- */
+void hlo_open(hlo_module *m, int n, const hlo *results); /* "    %3, %4 = " */
+void hlo_put(hlo_module *m, const char *text);
+void hlo_put_int(hlo_module *m, int64_t v);
+void hlo_put_value(hlo_module *m, hlo x);
+void hlo_put_values(hlo_module *m, int n, const hlo *xs);                     /* "%1, %2" */
+void hlo_put_type(hlo_module *m, tt_dtype t, int rank, const int64_t *dims);  /* "tensor<2x3xf32>" */
+void hlo_put_type_of(hlo_module *m, hlo x);
+void hlo_put_list(hlo_module *m, const char *before, int n, const int64_t *v); /* before "[1, 2]" */
+void hlo_put_list32(hlo_module *m, const char *before, int n, const int *v);
+void hlo_put_array(hlo_module *m, const char *before, int n, const int64_t *v, int64_t otherwise); /* before "array<i64: 1, 2>"; v NULL: n times otherwise */
+void hlo_put_pairs(hlo_module *m, const char *before, int n, const int64_t *low, const int64_t *high); /* "dense<[[0, 1]]> : tensor<1x2xi64>"; NULL: zeros */
+void hlo_put_signature(hlo_module *m, int n, const hlo *xs, int n_results, const hlo *results); /* " : (A, B) -> C" and the line's end */
+/* "%r = "stablehlo.op"(%a, %b) " : the first part of the generic form; a name with a dot is taken as it is. */
+void hlo_open_generic(hlo_module *m, const char *op, int n_results, const hlo *results, int n, const hlo *xs);
+void hlo_put_precision(hlo_module *m, const char *before, tt_dtype t, int precision, bool attribute);
+
+/* Constants and iotas: print the line between begin and end; if the scope has the same line already, the new one is taken back. */
+size_t hlo_intern_begin(hlo_module *m);
+hlo hlo_intern_end(hlo_module *m, size_t start, tt_dtype t, int rank, const int64_t *dims);
+
+/* Prints "{ ^bb0(args): ... return }", the body by a call of it. False after an error. */
+bool hlo_region(hlo_module *m, bool isolated, int n_args, const hlo_type *args, hlo_body *body, void *user, int n_results, hlo *results);
+/* The body of one binary operation; user is its name. */
+void hlo_binary_body(hlo_module *m, const hlo *args, hlo *results, void *user);
+#endif

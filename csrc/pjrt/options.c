@@ -1,0 +1,77 @@
+/* options.c: the few fields of XLA's CompileOptionsProto we set, written as protobuf by hand.
+ *
+ * CompileOptionsProto { ExecutableBuildOptionsProto executable_build_options = 3; bool compile_portable_executable = 4;
+ * map<string, OptionOverrideProto> env_option_overrides = 7; }; ExecutableBuildOptionsProto { int64 num_replicas = 4;
+ * int64 num_partitions = 5; }; OptionOverrideProto { oneof { string = 1; bool = 2; int64 = 3; double = 4; } }.
+ * Refuses what it cannot read in TORCH_TPU_XLA_OPTIONS, instead of passing it over. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "pjrt/call.h"
+
+enum { LONGEST = 512 }; /* of one name=value */
+
+static void put_varint(tt_buf *b, uint64_t v) {
+  for (; v > 127; v >>= 7) tt_buf_append(b, &(char){(char)(v | 128)}, 1);
+  tt_buf_append(b, &(char){(char)v}, 1);
+}
+
+static void put_bytes(tt_buf *b, int field, const void *data, size_t n) {
+  put_varint(b, (uint64_t)field << 3 | 2);
+  put_varint(b, n);
+  tt_buf_append(b, data, n);
+}
+
+static void put_int(tt_buf *b, int field, uint64_t v) {
+  put_varint(b, (uint64_t)field << 3);
+  put_varint(b, v);
+}
+
+/* One name=value: a bool, an integer, a float or a string, by how the value reads. */
+static void put_override(tt_buf *b, const char *name, size_t name_length, const char *value, size_t length) {
+  tt_buf entry = {0}, option = {0};
+  char text[LONGEST + 1], *end;
+  snprintf(text, sizeof text, "%.*s", (int)length, value);
+  long long integer = strtoll(text, &end, 10);
+  if (!strcmp(text, "true") || !strcmp(text, "false")) {
+    put_int(&option, 2, text[0] == 't');
+  } else if (*text && !*end) {
+    put_int(&option, 3, (uint64_t)integer);
+  } else {
+    double number = strtod(text, &end);
+    if (*text && !*end) {
+      put_varint(&option, 4 << 3 | 1);
+      tt_buf_append(&option, &number, 8);
+    } else {
+      put_bytes(&option, 1, text, strlen(text));
+    }
+  }
+  put_bytes(&entry, 1, name, name_length);
+  put_bytes(&entry, 2, option.data, option.length);
+  put_bytes(b, 7, entry.data, entry.length);
+  b->failed |= entry.failed || option.failed;
+  tt_buf_deinit(&entry);
+  tt_buf_deinit(&option);
+}
+
+tt_code tt_options_write(bool is_cpu, tt_buf *b, tt_error *err) {
+  tt_buf build = {0};
+  put_int(&build, 4, 1);
+  put_int(&build, 5, 1);
+  put_bytes(b, 3, build.data, build.length);
+  b->failed |= build.failed;
+  tt_buf_deinit(&build);
+  put_int(b, 4, 1); /* portable: one executable serves every device of the client */
+  /* XLA CPU's fast min and max lose NaN, which torch keeps. */
+  static const char fast[] = "xla_cpu_enable_fast_min_max";
+  if (is_cpu) put_override(b, fast, sizeof fast - 1, "false", 5);
+  for (const char *p = tt_env("TORCH_TPU_XLA_OPTIONS"); p && *p;) {
+    size_t n = strcspn(p, ",");
+    const char *equals = memchr(p, '=', n);
+    if (!equals || equals == p || n > LONGEST)
+      return tt_fail(err, TT_INVALID_ARGUMENT, "TORCH_TPU_XLA_OPTIONS", "expected name=value,name=value, got '%s'", p);
+    put_override(b, p, (size_t)(equals - p), equals + 1, n - (size_t)(equals + 1 - p));
+    p += n + (p[n] == ',');
+  }
+  return b->failed ? tt_no_memory(err, b->length) : TT_OK;
+}

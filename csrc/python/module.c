@@ -1,0 +1,345 @@
+/* module.c: the extension module torch_tpu._C: what Python asks of the device that torch has no function for.
+ *
+ * Importing it registers the device with torch and touches no plugin. Each function checks its arguments, calls the core
+ * or the shim, and turns a tt_error into a Python exception. Knows nothing of torch. */
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include "pjrt/pjrt.h"
+#include "shim/shim.h"
+
+static PyObject *lazy_init_fn;
+
+static PyObject *raise_error(const tt_error *e) {
+  PyObject *type = PyExc_RuntimeError;
+  switch (e->code) {
+    case TT_INVALID_ARGUMENT: type = PyExc_ValueError; break;
+    case TT_NOT_FOUND: type = PyExc_FileNotFoundError; break;
+    case TT_UNIMPLEMENTED: type = PyExc_NotImplementedError; break;
+    case TT_OUT_OF_RANGE: type = PyExc_IndexError; break;
+    case TT_RESOURCE_EXHAUSTED: type = PyExc_MemoryError; break;
+    default: break;
+  }
+  if (PyErr_Occurred()) return NULL; /* the exception of a Python function that was called on the way */
+  if (e->where[0]) return PyErr_Format(type, "%s: %s", e->where, e->message);
+  return PyErr_Format(type, "%s", e->message);
+}
+
+/* ---- the client ---- */
+
+/* Called without the GIL at first use; the Python function it calls calls init. */
+static tt_code lazy_init(tt_error *err) {
+  PyGILState_STATE gil = PyGILState_Ensure();
+  PyObject *r = lazy_init_fn ? PyObject_CallNoArgs(lazy_init_fn) : NULL;
+  tt_code code = TT_OK;
+  if (!r && PyErr_Occurred()) {
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);
+    PyObject *text = value ? PyObject_Str(value) : NULL;
+    const char *utf8 = text ? PyUnicode_AsUTF8(text) : NULL;
+    code = tt_fail(err, TT_FAILED_PRECONDITION, "", "%s", utf8 ? utf8 : "the device could not be initialised");
+    PyErr_Clear();
+    Py_XDECREF(text);
+    Py_XDECREF(type);
+    Py_XDECREF(value);
+    Py_XDECREF(trace);
+  }
+  Py_XDECREF(r);
+  PyGILState_Release(gil);
+  return code;
+}
+
+static PyObject *set_lazy_init(PyObject *self, PyObject *fn) {
+  (void)self;
+  if (!PyCallable_Check(fn)) return PyErr_Format(PyExc_TypeError, "expected a function, got %s", Py_TYPE(fn)->tp_name);
+  Py_INCREF(fn);
+  Py_XSETREF(lazy_init_fn, fn);
+  shim_set_lazy_init(lazy_init);
+  Py_RETURN_NONE;
+}
+
+static PyObject *init(PyObject *self, PyObject *args, PyObject *kwargs) {
+  (void)self;
+  static char *names[] = {"plugin_path", "n_devices", NULL};
+  const char *path;
+  int n = 0;
+  tt_error err = {0};
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "s|i", names, &path, &n)) return NULL;
+  if (shim_init(path, n, &err)) return raise_error(&err);
+  Py_RETURN_NONE;
+}
+
+static PyObject *is_initialized(PyObject *self, PyObject *args) {
+  (void)self, (void)args;
+  return PyBool_FromLong(shim_initialized());
+}
+
+/* The client, or NULL with the exception set. */
+static tt_client *client(void) {
+  tt_error err = {0};
+  tt_client *c = shim_client_or_error(&err);
+  if (!c) raise_error(&err);
+  return c;
+}
+
+static PyObject *device_count(PyObject *self, PyObject *args) {
+  (void)self, (void)args;
+  tt_client *c = client();
+  return c ? PyLong_FromLong(tt_client_device_count(c)) : NULL;
+}
+
+static PyObject *current_device(PyObject *self, PyObject *args) {
+  (void)self, (void)args;
+  return PyLong_FromLong(shim_current_device());
+}
+
+/* A device index argument; -1 with the exception set. */
+static int device_index(tt_client *c, PyObject *arg) {
+  long i = PyLong_AsLong(arg);
+  if (i == -1 && PyErr_Occurred()) return -1;
+  int n = tt_client_device_count(c);
+  if (i >= 0 && i < n) return (int)i;
+  PyErr_Format(PyExc_ValueError, "expected a tpu device index below %d, got %ld", n, i);
+  return -1;
+}
+
+static PyObject *set_device(PyObject *self, PyObject *arg) {
+  (void)self;
+  tt_error err = {0};
+  long i = PyLong_AsLong(arg);
+  if (i == -1 && PyErr_Occurred()) return NULL;
+  if (shim_set_device((int)i, &err)) return raise_error(&err);
+  Py_RETURN_NONE;
+}
+
+static PyObject *synchronize(PyObject *self, PyObject *arg) {
+  (void)self;
+  tt_client *c = client();
+  int i = c ? device_index(c, arg) : -1;
+  if (i < 0) return NULL;
+  tt_error err = {0};
+  tt_code code;
+  Py_BEGIN_ALLOW_THREADS
+  code = tt_client_synchronize(c, i, &err);
+  Py_END_ALLOW_THREADS
+  if (code) return raise_error(&err);
+  Py_RETURN_NONE;
+}
+
+static PyObject *platform(PyObject *self, PyObject *args) {
+  (void)self, (void)args;
+  tt_client *c = client();
+  return c ? PyUnicode_FromString(tt_client_platform(c)) : NULL;
+}
+
+static PyObject *device_kind(PyObject *self, PyObject *arg) {
+  (void)self;
+  tt_client *c = client();
+  int i = c ? device_index(c, arg) : -1;
+  return i < 0 ? NULL : PyUnicode_FromString(tt_client_device_kind(c, i));
+}
+
+static PyObject *plugin_path(PyObject *self, PyObject *args) {
+  (void)self, (void)args;
+  tt_client *c = client();
+  return c ? PyUnicode_FromString(tt_plugin_path(tt_client_plugin(c))) : NULL;
+}
+
+static PyObject *plugin_build(PyObject *self, PyObject *args) {
+  (void)self, (void)args;
+  tt_client *c = client();
+  return c ? PyUnicode_FromString(tt_plugin_build(tt_client_plugin(c))) : NULL;
+}
+
+static PyObject *memory(PyObject *self, PyObject *arg) {
+  (void)self;
+  tt_client *c = client();
+  int i = c ? device_index(c, arg) : -1;
+  if (i < 0) return NULL;
+  int64_t limit = 0, in_use = -1;
+  tt_client_device_memory(c, i, &limit, &in_use);
+  return Py_BuildValue("LL", (long long)limit, (long long)in_use);
+}
+
+/* ---- counters ---- */
+static void add_fallback(void *dict, const char *op, int64_t count) {
+  PyObject *n = PyLong_FromLongLong(count);
+  if (n) PyDict_SetItemString(dict, op, n);
+  Py_XDECREF(n);
+}
+
+static PyObject *counters(PyObject *self, PyObject *args) {
+  (void)self, (void)args;
+  tt_counters c;
+  tt_counters_get(&c);
+  const struct { const char *name; int64_t value; } fields[] = {
+      {"compiles", c.compiles}, {"cache_hits_plan", c.cache_hits_plan}, {"cache_hits_memory", c.cache_hits_memory},
+      {"cache_hits_disk", c.cache_hits_disk}, {"cache_rejects", c.cache_rejects}, {"executions", c.executions},
+      {"bytes_to_device", c.bytes_to_device}, {"bytes_from_device", c.bytes_from_device}, {"scalar_uploads", c.scalar_uploads},
+      {"live_storages", c.live_storages}, {"live_buffers", c.live_buffers}, {"live_bytes", c.live_bytes},
+      {"peak_bytes", c.peak_bytes}};
+  PyObject *dict = PyDict_New(), *fallbacks = PyDict_New();
+  for (size_t i = 0; dict && i < sizeof fields / sizeof *fields; i++) add_fallback(dict, fields[i].name, fields[i].value);
+  if (fallbacks) shim_fallback_counts(add_fallback, fallbacks);
+  if (!dict || !fallbacks || PyErr_Occurred() || PyDict_SetItemString(dict, "fallbacks", fallbacks)) Py_CLEAR(dict);
+  Py_XDECREF(fallbacks);
+  return dict;
+}
+
+static PyObject *reset_peak(PyObject *self, PyObject *args) {
+  (void)self, (void)args;
+  tt_counters_reset_peak();
+  Py_RETURN_NONE;
+}
+
+/* ---- random state of the default generators; needs no client ---- */
+enum { MAX_DEVICES = 64 };
+
+static tt_generator *generator(int device) {
+  if (device >= 0 && device < MAX_DEVICES) return tt_generator_default(device);
+  PyErr_Format(PyExc_ValueError, "expected a tpu device index below %d, got %d", (int)MAX_DEVICES, device);
+  return NULL;
+}
+
+static PyObject *rng_get(PyObject *self, PyObject *arg) {
+  (void)self;
+  long device = PyLong_AsLong(arg);
+  if (device == -1 && PyErr_Occurred()) return NULL;
+  tt_generator *g = generator((int)device);
+  if (!g) return NULL;
+  uint64_t seed, offset;
+  tt_generator_get(g, &seed, &offset);
+  return Py_BuildValue("KK", (unsigned long long)seed, (unsigned long long)offset);
+}
+
+static PyObject *rng_set(PyObject *self, PyObject *args) {
+  (void)self;
+  int device;
+  unsigned long long seed, offset;
+  if (!PyArg_ParseTuple(args, "iKK", &device, &seed, &offset)) return NULL;
+  tt_generator *g = generator(device);
+  if (!g) return NULL;
+  tt_generator_set(g, seed, offset);
+  Py_RETURN_NONE;
+}
+
+static PyObject *manual_seed_all(PyObject *self, PyObject *arg) {
+  (void)self;
+  unsigned long long seed = PyLong_AsUnsignedLongLongMask(arg);
+  if (PyErr_Occurred()) return NULL;
+  for (int i = 0; i < MAX_DEVICES; i++) tt_generator_set(tt_generator_default(i), seed, 0);
+  Py_RETURN_NONE;
+}
+
+/* ---- decompositions and captured graphs ---- */
+static PyObject *set_decompose(PyObject *self, PyObject *fn) {
+  (void)self;
+  if (!PyCallable_Check(fn)) return PyErr_Format(PyExc_TypeError, "expected a function, got %s", Py_TYPE(fn)->tp_name);
+  shim_set_decompose(fn);
+  Py_RETURN_NONE;
+}
+
+/* A sequence of ints into out; -1 with the exception set. */
+static int read_ints(PyObject *seq, int64_t *out) {
+  PyObject *fast = PySequence_Fast(seq, "expected a sequence of ints");
+  if (!fast) return -1;
+  Py_ssize_t n = PySequence_Fast_GET_SIZE(fast);
+  if (n > TT_MAX_RANK) PyErr_Format(PyExc_ValueError, "expected at most %d dims, got %zd", (int)TT_MAX_RANK, n);
+  for (Py_ssize_t i = 0; i < n && !PyErr_Occurred(); i++) out[i] = PyLong_AsLongLong(PySequence_Fast_GET_ITEM(fast, i));
+  Py_DECREF(fast);
+  return PyErr_Occurred() ? -1 : (int)n;
+}
+
+static int dtype_named(const char *name) {
+  for (int t = 0; t < TT_DTYPES; t++)
+    if (!strcmp(tt_dtype_name((tt_dtype)t), name)) return t;
+  PyErr_Format(PyExc_TypeError, "tpu tensors cannot have dtype %s", name);
+  return -1;
+}
+
+/* graph_register(fn, [(dtype name, sizes, strides) or None, ...]) -> handle */
+static PyObject *graph_register(PyObject *self, PyObject *args) {
+  (void)self;
+  PyObject *fn, *list;
+  if (!PyArg_ParseTuple(args, "OO!", &fn, &PyList_Type, &list)) return NULL;
+  Py_ssize_t n = PyList_GET_SIZE(list);
+  tt_output *outputs = PyMem_Calloc((size_t)n + 1, sizeof *outputs);
+  int64_t(*shapes)[2][TT_MAX_RANK] = PyMem_Calloc((size_t)n + 1, sizeof *shapes);
+  int64_t handle = -1;
+  if (!outputs || !shapes) PyErr_NoMemory();
+  for (Py_ssize_t i = 0; i < n && !PyErr_Occurred(); i++) {
+    const char *name;
+    PyObject *sizes, *strides, *item = PyList_GET_ITEM(list, i);
+    if (item == Py_None) continue;
+    if (!PyArg_ParseTuple(item, "sOO", &name, &sizes, &strides)) break;
+    int dtype = dtype_named(name), rank = dtype < 0 ? -1 : read_ints(sizes, shapes[i][0]);
+    if (rank < 0 || read_ints(strides, shapes[i][1]) < 0) break;
+    outputs[i] = (tt_output){true, (uint8_t)dtype, (uint8_t)rank, shapes[i][0], shapes[i][1]};
+  }
+  tt_error err = {0};
+  if (!PyErr_Occurred() && (handle = shim_graph_register(fn, (int)n, outputs, &err)) < 0) raise_error(&err);
+  PyMem_Free(outputs);
+  PyMem_Free(shapes);
+  return PyErr_Occurred() ? NULL : PyLong_FromLongLong(handle);
+}
+
+static PyObject *graph_release(PyObject *self, PyObject *arg) {
+  (void)self;
+  long long handle = PyLong_AsLongLong(arg);
+  if (handle == -1 && PyErr_Occurred()) return NULL;
+  shim_graph_release(handle);
+  Py_RETURN_NONE;
+}
+
+/* ---- programs for machines that are not here ---- */
+static PyObject *aot_check(PyObject *self, PyObject *args) {
+  (void)self;
+  const char *path, *name, *text;
+  Py_ssize_t length;
+  if (!PyArg_ParseTuple(args, "sss#", &path, &name, &text, &length)) return NULL;
+  tt_error err = {0};
+  tt_code code = TT_OK;
+  Py_BEGIN_ALLOW_THREADS
+  tt_plugin *p = tt_plugin_load(path, &err);
+  tt_topology *t = p ? tt_topology_create(p, name, &err) : NULL;
+  if (!t) code = err.code ? err.code : TT_INTERNAL;
+  else code = tt_topology_compile(t, text, (size_t)length, &err);
+  tt_topology_destroy(t);
+  Py_END_ALLOW_THREADS
+  if (code) return raise_error(&err);
+  Py_RETURN_NONE;
+}
+
+static PyMethodDef methods[] = {
+    {"set_lazy_init", set_lazy_init, METH_O, "set_lazy_init(fn): fn() is called at first use of the device, and calls init"},
+    {"init", (PyCFunction)(void (*)(void))init, METH_VARARGS | METH_KEYWORDS, "init(plugin_path, n_devices=0): makes the client"},
+    {"is_initialized", is_initialized, METH_NOARGS, "whether the client is made"},
+    {"device_count", device_count, METH_NOARGS, "how many devices there are; makes the client"},
+    {"current_device", current_device, METH_NOARGS, "this thread's device"},
+    {"set_device", set_device, METH_O, "set_device(i)"},
+    {"synchronize", synchronize, METH_O, "synchronize(i): waits for all work of a device"},
+    {"platform", platform, METH_NOARGS, "the plugin's platform: cpu, tpu"},
+    {"device_kind", device_kind, METH_O, "device_kind(i)"},
+    {"plugin_path", plugin_path, METH_NOARGS, "the plugin's file"},
+    {"plugin_build", plugin_build, METH_NOARGS, "what identifies the plugin's very file"},
+    {"memory", memory, METH_O, "memory(i) -> (limit, in use) as the plugin reports; 0 and -1: unknown"},
+    {"counters", counters, METH_NOARGS, "counters() -> dict"},
+    {"reset_peak", reset_peak, METH_NOARGS, "peak_bytes starts again at live_bytes"},
+    {"rng_get", rng_get, METH_O, "rng_get(device) -> (seed, offset)"},
+    {"rng_set", rng_set, METH_VARARGS, "rng_set(device, seed, offset)"},
+    {"manual_seed_all", manual_seed_all, METH_O, "manual_seed_all(seed)"},
+    {"set_decompose", set_decompose, METH_O, "set_decompose(fn): fn(name, args) lowers operators without a rule"},
+    {"graph_register", graph_register, METH_VARARGS, "graph_register(fn, outputs) -> handle for torch_tpu::graph_call"},
+    {"graph_release", graph_release, METH_O, "graph_release(handle)"},
+    {"aot_check", aot_check, METH_VARARGS, "aot_check(plugin_path, topology, program): compiles StableHLO text for a topology"},
+    {NULL, NULL, 0, NULL}};
+
+static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "torch_tpu._C", "The native part of torch_tpu.", -1, methods, NULL, NULL, NULL, NULL};
+
+PyMODINIT_FUNC PyInit__C(void) {
+  PyObject *torch = PyImport_ImportModule("torch"); /* its libraries have to be here first */
+  if (!torch) return NULL;
+  Py_DECREF(torch);
+  tt_error err = {0};
+  if (shim_register(&err)) return raise_error(&err);
+  return PyModule_Create(&module);
+}

@@ -1,0 +1,67 @@
+// common.h: what the shim's files share: client, storages, dtypes, errors, the GIL.
+#ifndef TT_SHIM_COMMON_H
+#define TT_SHIM_COMMON_H
+#include <ATen/core/Tensor.h>
+#include <atomic>
+extern "C" {
+#include "base/base.h"
+#include "ops/op.h"
+#include "view/view.h"
+}
+#include "shim/shim.h"
+
+namespace tpu {
+
+constexpr c10::DeviceType kTpu = c10::DeviceType::PrivateUse1;
+enum { MAX_DEVICES = 64 };
+
+// ---- device.cpp ----
+void register_device();
+extern std::atomic<tt_client *> the_client;
+tt_client *make_client(); // throws
+inline tt_client *client() {
+  tt_client *c = the_client.load(std::memory_order_acquire);
+  return C10_LIKELY(c != nullptr) ? c : make_client();
+}
+c10::DeviceIndex current_device();
+c10::Allocator *allocator();
+bool is_pinned(const void *data);
+void resize_storage(c10::StorageImpl *storage, size_t bytes); // keeps the common prefix
+struct DeviceScope { // the thread's current device for a while
+  explicit DeviceScope(c10::DeviceIndex device);
+  ~DeviceScope();
+  c10::DeviceIndex before;
+};
+tt_generator *generator_of(const at::Generator &g); // throws if it is not a tpu generator
+
+[[noreturn]] void raise(const tt_error &e);
+inline void check(tt_code code, const tt_error &e) {
+  if (C10_UNLIKELY(code != TT_OK)) raise(e);
+}
+
+// Lets other Python threads run while this one waits, if it holds the GIL at all.
+struct GilRelease {
+  GilRelease();
+  ~GilRelease();
+  GilRelease(const GilRelease &) = delete;
+  void *state;
+};
+
+// ---- dtypes ----
+uint8_t dtype_of(c10::ScalarType t); // throws for what the core has no name for
+c10::ScalarType scalar_type_of(uint8_t dtype);
+
+// ---- tensors ----
+inline tt_storage *storage_of(const c10::TensorImpl *t) {
+  return static_cast<tt_storage *>(t->unsafe_storage().unsafeGetStorageImpl()->data_ptr().get_context());
+}
+inline tt_tensor tensor_of(const c10::TensorImpl *t) {
+  return {storage_of(t), t->sizes().data(), t->strides().data(), t->storage_offset(),
+          dtype_of(c10::typeMetaToScalarType(t->dtype())), static_cast<uint8_t>(t->dim()), t->is_wrapped_number()};
+}
+c10::Storage wrap_storage(tt_storage *s); // takes ownership of the reference
+at::Tensor wrap_tensor(tt_storage *s, c10::ScalarType dtype, c10::IntArrayRef sizes, c10::IntArrayRef strides); // takes s
+void resize_tensor(c10::TensorImpl *t, c10::IntArrayRef sizes, c10::OptionalArrayRef<int64_t> strides); // tensor.cpp
+
+} // namespace tpu
+#endif

@@ -1,0 +1,598 @@
+// kernel.cpp: the boxed kernel of every operator: torch's arguments become a tt_call, its results torch's tensors.
+//
+// On a hit nothing is allocated but the results: arguments are packed on the stack and point into torch's own sizes and
+// strides. On a miss torch's Meta kernel says what the call returns, and checks it, with torch's own messages; then the
+// core lowers the call. It never computes a shape itself.
+#include <ATen/Context.h>
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <c10/core/DefaultDtype.h>
+#include "shim/operators.h"
+
+namespace tpu {
+
+// ---- packing ----
+// Small blocks with the lifetime of one call.
+struct Scratch {
+  alignas(16) char first[4096];
+  size_t used = 0;
+  std::vector<std::unique_ptr<char[]>> more;
+  template <class T> T *make(size_t n) {
+    size_t bytes = (n * sizeof(T) + 15) & ~size_t{15};
+    if (C10_LIKELY(used + bytes <= sizeof first)) {
+      char *p = first + used;
+      used += bytes;
+      return reinterpret_cast<T *>(p);
+    }
+    more.emplace_back(new char[bytes]);
+    return reinterpret_cast<T *>(more.back().get());
+  }
+};
+
+static void read_host_number(const c10::TensorImpl *t, tt_arg *a) {
+  const void *p = t->data();
+  a->tag = TT_ARG_HOST;
+  a->wrapped = t->is_wrapped_number();
+  auto dtype = c10::typeMetaToScalarType(t->dtype());
+  a->dtype = dtype_of(dtype);
+  std::memset(&a->number, 0, sizeof a->number);
+  switch (dtype) {
+    case c10::kBool: a->number.i = *static_cast<const bool *>(p); break;
+    case c10::kByte: a->number.i = *static_cast<const uint8_t *>(p); break;
+    case c10::kUInt16: a->number.i = *static_cast<const uint16_t *>(p); break;
+    case c10::kUInt32: a->number.i = *static_cast<const uint32_t *>(p); break;
+    case c10::kChar: a->number.i = *static_cast<const int8_t *>(p); break;
+    case c10::kShort: a->number.i = *static_cast<const int16_t *>(p); break;
+    case c10::kInt: a->number.i = *static_cast<const int32_t *>(p); break;
+    case c10::kLong: case c10::kUInt64: a->number.i = *static_cast<const int64_t *>(p); break;
+    case c10::kHalf: a->number.f = *static_cast<const c10::Half *>(p); break;
+    case c10::kBFloat16: a->number.f = *static_cast<const c10::BFloat16 *>(p); break;
+    case c10::kFloat: a->number.f = *static_cast<const float *>(p); break;
+    case c10::kDouble: a->number.f = *static_cast<const double *>(p); break;
+    case c10::kComplexFloat:
+      a->number.c[0] = static_cast<const float *>(p)[0];
+      a->number.c[1] = static_cast<const float *>(p)[1];
+      break;
+    case c10::kComplexDouble: std::memcpy(a->number.c, p, 16); break;
+    default: TORCH_CHECK_NOT_IMPLEMENTED(false, "a 0-dim host tensor of dtype ", dtype, " as an operand on tpu");
+  }
+  if (t->key_set().has(c10::DispatchKey::Conjugate)) a->number.c[1] = -a->number.c[1];
+}
+
+struct Frame {
+  Scratch scratch;
+  tt_arg *args = nullptr;
+  int device = -1;
+
+  void tensor(const c10::IValue &v, tt_arg *a) {
+    const c10::TensorImpl *t = v.isTensor() ? v.toTensor().unsafeGetTensorImpl() : nullptr;
+    if (!t || t == c10::UndefinedTensorImpl::singleton()) {
+      a->tag = TT_ARG_NONE;
+      return;
+    }
+    c10::Device where = t->device();
+    if (C10_LIKELY(where.type() == kTpu)) {
+      if (device < 0) device = where.index();
+      TORCH_CHECK(where.index() == device, "Expected all tensors to be on the same device, but found at least two devices, tpu:",
+                  device, " and tpu:", int{where.index()}, "!");
+      TORCH_CHECK_NOT_IMPLEMENTED(t->layout() == c10::kStrided, "tpu kernels take strided tensors, got ", t->layout());
+      auto *packed = scratch.make<tt_tensor>(1);
+      *packed = tensor_of(t);
+      a->tag = TT_ARG_TENSOR;
+      a->dtype = packed->dtype;
+      a->wrapped = packed->wrapped;
+      a->tensor = packed;
+    } else if (where.is_cpu() && t->dim() == 0) {
+      read_host_number(t, a);
+    } else {
+      TORCH_CHECK(false, "Expected all tensors to be on the same device, but found at least two devices, tpu:",
+                  device < 0 ? int{current_device()} : device, " and ", where,
+                  "! (when checking argument in method wrapper_tpu)");
+    }
+  }
+
+  static void number(const c10::IValue &v, tt_arg *a) {
+    a->tag = TT_ARG_SCALAR;
+    if (v.isDouble()) {
+      a->dtype = TT_F64;
+      a->number.f = v.toDouble();
+    } else if (v.isInt()) {
+      a->dtype = TT_I64;
+      a->number.i = v.toInt();
+    } else if (v.isBool()) {
+      a->dtype = TT_BOOL;
+      a->number.i = v.toBool();
+    } else if (v.isComplexDouble()) {
+      a->dtype = TT_C128;
+      auto c = v.toComplexDouble();
+      a->number.c[0] = c.real();
+      a->number.c[1] = c.imag();
+    } else {
+      TORCH_CHECK_NOT_IMPLEMENTED(false, "expected a number, got ", v.tagKind());
+    }
+  }
+
+  static void integer(const c10::IValue &v, uint8_t tag, tt_arg *a) {
+    a->tag = tag;
+    a->number.i = v.isBool() ? v.toBool() : v.isInt() ? v.toInt() : v.toSymInt().guard_int(__FILE__, __LINE__);
+  }
+
+  template <class F> void list(const c10::IValue &v, tt_arg *a, F element) {
+    if (!v.isList()) { // torch takes one number for a list of them
+      auto *one = scratch.make<tt_arg>(1);
+      std::memset(one, 0, sizeof *one);
+      element(v, one);
+      a->count = 1;
+      a->list = one;
+    } else {
+      auto items = v.toListRef();
+      auto *packed = scratch.make<tt_arg>(items.size());
+      std::memset(packed, 0, items.size() * sizeof *packed);
+      for (size_t i = 0; i < items.size(); i++) element(items[i], &packed[i]);
+      a->count = static_cast<uint32_t>(items.size());
+      a->list = packed;
+    }
+    a->tag = TT_ARG_LIST;
+  }
+
+  void argument(Kind kind, const c10::IValue &v, tt_arg *a) {
+    if (v.isNone()) return; // TT_ARG_NONE is 0
+    switch (kind) {
+      case Kind::Tensor: tensor(v, a); break;
+      case Kind::Tensors: list(v, a, [this](const c10::IValue &x, tt_arg *e) { tensor(x, e); }); break;
+      case Kind::Scalar: v.isTensor() ? tensor(v, a) : number(v, a); break;
+      case Kind::Int: case Kind::MemoryFormat: integer(v, TT_ARG_INT, a); break;
+      case Kind::Bool: integer(v, TT_ARG_BOOL, a); break;
+      case Kind::Dtype:
+        a->tag = TT_ARG_DTYPE;
+        a->dtype = dtype_of(static_cast<c10::ScalarType>(v.toInt()));
+        break;
+      case Kind::String:
+        a->tag = TT_ARG_STRING;
+        a->string = v.toStringRef().c_str();
+        break;
+      case Kind::Ints: list(v, a, [](const c10::IValue &x, tt_arg *e) { integer(x, TT_ARG_INT, e); }); break;
+      case Kind::Bools: list(v, a, [](const c10::IValue &x, tt_arg *e) { integer(x, TT_ARG_BOOL, e); }); break;
+      case Kind::Floats: case Kind::Scalars: list(v, a, [](const c10::IValue &x, tt_arg *e) { number(x, e); }); break;
+      case Kind::Strings:
+        list(v, a, [](const c10::IValue &x, tt_arg *e) {
+          e->tag = TT_ARG_STRING;
+          e->string = x.toStringRef().c_str();
+        });
+        break;
+      case Kind::Generator:
+        a->tag = TT_ARG_GENERATOR;
+        a->generator = generator_of(v.toGenerator());
+        break;
+      case Kind::Device: {
+        c10::Device d = v.toDevice();
+        if (device < 0 && d.type() == kTpu) device = d.index() < 0 ? current_device() : d.index();
+        break;
+      }
+      case Kind::Layout:
+        TORCH_CHECK_NOT_IMPLEMENTED(static_cast<c10::Layout>(v.toInt()) == c10::kStrided, "tpu tensors have the strided layout only");
+        break;
+      case Kind::None: break;
+      case Kind::Stream: case Kind::Other: TORCH_CHECK_NOT_IMPLEMENTED(false, "argument of kind ", v.tagKind(), " on tpu");
+    }
+  }
+
+  void pack(const Entry &e, const c10::IValue *stack) {
+    size_t n = e.args.size();
+    args = scratch.make<tt_arg>(n);
+    std::memset(args, 0, n * sizeof *args);
+    for (size_t i = 0; i < n; i++) {
+      const ArgInfo &info = e.args[i];
+      argument(info.kind, info.stack >= 0 ? stack[info.stack] : info.otherwise, &args[i]);
+    }
+    if (device < 0) device = current_device();
+  }
+};
+
+static uint32_t flags_of(const Entry &e) {
+  if (!e.matmul) return 0;
+  auto &context = at::globalContext();
+  return static_cast<uint32_t>(context.float32MatmulPrecision()) | (context.deterministicAlgorithms() ? 4u : 0u);
+}
+
+static void fill(tt_call *c, const Entry &e, const Frame &f) {
+  c->variant = &e.variant;
+  c->client = client();
+  c->device = f.device;
+  c->flags = flags_of(e);
+  c->args = f.args;
+  c->n_slots = c->n_words = 0;
+  tt_default_dtype = static_cast<tt_dtype>(dtype_of(c10::get_default_dtype_as_scalartype()));
+}
+
+// ---- results ----
+static at::Tensor wrap(tt_storage *s, const tt_output &o) {
+  if (!o.defined) return {};
+  return wrap_tensor(s, scalar_type_of(o.dtype), {o.sizes, o.rank}, {o.strides, o.rank});
+}
+
+template <class F> static void put_results(const Entry &e, torch::jit::Stack *stack, int n, tt_storage **results, F output) {
+  size_t base = stack->size() - e.n_stack;
+  c10::SmallVector<c10::IValue, 4> made;
+  int k = 0;
+  for (const ReturnInfo &r : e.returns) {
+    if (r.alias >= 0) {
+      made.emplace_back((*stack)[base + r.alias]);
+    } else if (r.list) {
+      c10::List<at::Tensor> list;
+      list.reserve(n);
+      int end = n - (static_cast<int>(&e.returns.back() - &r)); // what follows a list are single tensors
+      for (; k < end; k++) list.push_back(wrap(results[k], output(k)));
+      made.emplace_back(std::move(list));
+    } else {
+      made.emplace_back(wrap(results[k], output(k)));
+      k++;
+    }
+  }
+  stack->resize(base);
+  for (auto &v : made) stack->push_back(std::move(v));
+}
+
+// ---- outputs, from Meta ----
+namespace {
+struct MetaArgs {
+  std::vector<std::pair<const c10::StorageImpl *, c10::Storage>> storages;
+  std::vector<std::pair<const c10::TensorImpl *, at::Tensor>> tensors;
+
+  c10::Storage storage(const c10::StorageImpl *of) {
+    for (auto &s : storages)
+      if (s.first == of) return s.second;
+    c10::Storage s(c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), of->nbytes(),
+                                                         c10::DataPtr(nullptr, c10::Device(c10::kMeta)),
+                                                         c10::GetAllocator(c10::kMeta), true));
+    storages.emplace_back(of, s);
+    return s;
+  }
+  // Tensors that share memory share it on Meta too, so that torch's checks for overlap see it.
+  at::Tensor tensor(const at::Tensor &x) {
+    if (!x.defined()) return x;
+    const c10::TensorImpl *t = x.unsafeGetTensorImpl();
+    for (auto &known : tensors)
+      if (known.first == t) return known.second;
+    at::Tensor m = at::detail::make_tensor<c10::TensorImpl>(storage(t->unsafe_storage().unsafeGetStorageImpl()),
+                                                            c10::DispatchKeySet(c10::DispatchKey::Meta), t->dtype());
+    m.unsafeGetTensorImpl()->set_sizes_and_strides(t->sizes(), t->strides(), t->storage_offset());
+    if (t->is_wrapped_number()) m.unsafeGetTensorImpl()->set_wrapped_number(true);
+    tensors.emplace_back(t, m);
+    return m;
+  }
+  c10::IValue value(const ArgInfo &info, const c10::IValue &v) {
+    switch (info.kind) {
+      case Kind::Tensor: case Kind::Scalar: return v.isTensor() ? c10::IValue(tensor(v.toTensor())) : v;
+      case Kind::Tensors: {
+        if (!v.isList()) return v;
+        auto items = v.toListRef();
+        if (v.isTensorList()) {
+          c10::List<at::Tensor> list;
+          for (auto &x : items) list.push_back(tensor(x.toTensor()));
+          return list;
+        }
+        c10::List<std::optional<at::Tensor>> list;
+        for (auto &x : items) list.push_back(x.isTensor() ? std::optional<at::Tensor>(tensor(x.toTensor())) : std::nullopt);
+        return list;
+      }
+      case Kind::Device: return v.isDevice() ? c10::IValue(c10::Device(c10::kMeta)) : v;
+      case Kind::Generator: return c10::IValue();
+      default: return v;
+    }
+  }
+};
+
+struct Outputs {
+  std::vector<at::Tensor> tensors; // keep sizes and strides alive
+  std::vector<tt_output> outputs;
+  std::vector<at::Tensor> outs;    // what became of out= arguments
+  void add(const at::Tensor &t) {
+    tensors.push_back(t);
+    tt_output o{};
+    if (t.defined()) {
+      o.defined = true;
+      o.dtype = dtype_of(t.scalar_type());
+      o.rank = static_cast<uint8_t>(t.dim());
+      o.sizes = t.sizes().data();
+      o.strides = t.strides().data();
+    }
+    outputs.push_back(o);
+  }
+};
+} // namespace
+
+// False if torch cannot say: no Meta kernel, or what is returned depends on values.
+static bool meta_outputs(Entry &e, const c10::IValue *args, Outputs &out) {
+  if (!e.handle.hasComputedKernelForDispatchKey(c10::DispatchKey::Meta)) return false;
+  MetaArgs meta;
+  torch::jit::Stack stack;
+  std::vector<Kind> kinds(e.n_stack, Kind::None);
+  for (const ArgInfo &info : e.args)
+    if (info.stack >= 0) kinds[info.stack] = info.kind;
+  for (int i = 0; i < e.n_stack; i++) stack.push_back(meta.value({kinds[i], static_cast<int16_t>(i), {}}, args[i]));
+  for (int16_t i : e.outs) out.outs.push_back(stack[i].toTensor());
+  try {
+    at::AutoDispatchBelowADInplaceOrView below;
+    c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
+    e.handle.callBoxed(stack);
+  } catch (const c10::NotImplementedError &) {
+    return false;
+  } catch (const std::exception &x) {
+    // A Meta kernel written in Python: the exception is carried as text behind its type's name.
+    if (std::strncmp(x.what(), "NotImplementedError", 19) == 0) return false;
+    throw;
+  }
+  size_t k = 0;
+  for (const ReturnInfo &r : e.returns) {
+    const c10::IValue &v = stack[k++];
+    if (r.alias >= 0) continue;
+    if (r.list)
+      for (const at::Tensor &t : v.toTensorVector()) out.add(t);
+    else
+      out.add(v.isTensor() ? v.toTensor() : at::Tensor());
+  }
+  return true;
+}
+
+// Gives out= arguments the sizes that Meta gave theirs (and warned about); true if one changed.
+static bool resize_outs(Entry &e, const c10::IValue *args, const Outputs &o) {
+  bool changed = false;
+  for (size_t k = 0; k < e.outs.size(); k++) {
+    c10::TensorImpl *t = args[e.outs[k]].toTensor().unsafeGetTensorImpl();
+    if (t->sizes() == o.outs[k].sizes()) continue;
+    resize_tensor(t, o.outs[k].sizes(), o.outs[k].strides());
+    changed = true;
+  }
+  return changed;
+}
+
+// ---- indices ----
+// Index lists may hold host tensors, which are brought over. What a mask selects is known only when it is read, so a
+// gather by masks gets their positions instead.
+static void bring_indices(Entry &e, c10::IValue *args) {
+  c10::IValue &arg = args[e.indices];
+  if (!arg.isList()) return;
+  auto items = arg.toListRef();
+  const at::Tensor &self = args[0].toTensor();
+  bool gathers = e.variant.written == 0, change = false;
+  for (auto &x : items) {
+    if (!x.isTensor() || !x.toTensor().defined()) continue;
+    auto t = x.toTensor().scalar_type();
+    change |= x.toTensor().device() != self.device() || (gathers && (t == c10::kBool || t == c10::kByte));
+  }
+  if (C10_LIKELY(!change)) return;
+  c10::List<std::optional<at::Tensor>> list;
+  int64_t dim = 0;
+  for (auto &x : items) {
+    if (!x.isTensor() || !x.toTensor().defined()) {
+      list.push_back(std::nullopt);
+      dim++;
+      continue;
+    }
+    const at::Tensor &t = x.toTensor();
+    if (gathers && (t.scalar_type() == c10::kBool || t.scalar_type() == c10::kByte)) {
+      for (int64_t j = 0; j < t.dim(); j++)
+        TORCH_CHECK_INDEX(dim + j < self.dim() && t.size(j) == self.size(dim + j), "The shape of the mask ", t.sizes(), " at index ",
+                          j, " does not match the shape of the indexed tensor ", self.sizes(), " at index ", dim + j);
+      at::Tensor where = t.nonzero();
+      for (int64_t j = 0; j < t.dim(); j++) list.push_back(where.select(1, j).to(self.device()));
+      dim += t.dim();
+    } else {
+      list.push_back(t.to(self.device()));
+      dim++;
+    }
+  }
+  arg = std::move(list);
+}
+
+// ---- misses ----
+// A call inside a program being traced: adds to it.
+static C10_NOINLINE void call_traced(Entry &e, torch::jit::Stack *stack, c10::IValue *args, Frame &f, tt_trace *trace) {
+  Outputs o;
+  TORCH_CHECK_NOT_IMPLEMENTED(e.route.load() != ROUTE_CPU && meta_outputs(e, args, o), "aten::", e.name,
+                              " cannot be part of a traced program on tpu");
+  if (resize_outs(e, args, o)) f.pack(e, args);
+  tt_call c;
+  fill(&c, e, f);
+  std::vector<tt_storage *> results(o.outputs.size() + 1);
+  tt_error err{};
+  Pending pending(&e, args);
+  {
+    GilRelease nogil;
+    check(tt_trace_call(trace, &c, o.outputs.data(), static_cast<int>(o.outputs.size()), results.data(), &err), err);
+  }
+  put_results(e, stack, static_cast<int>(o.outputs.size()), results.data(), [&](int k) -> const tt_output & { return o.outputs[k]; });
+}
+
+static C10_NOINLINE void call_slowly(Entry &e, torch::jit::Stack *stack) {
+  if (e.route.load() == ROUTE_EAGER && decompose_eagerly(e, stack)) return;
+  fall_back(e, stack);
+}
+
+// A plan for the call; NULL if the call was done another way.
+static C10_NOINLINE const tt_plan *build(Entry &e, torch::jit::Stack *stack, c10::IValue *args, Frame &f, tt_call &c) {
+  Outputs o;
+  if (!meta_outputs(e, args, o)) {
+    if (!e.handle.hasComputedKernelForDispatchKey(c10::DispatchKey::Meta)) e.route = ROUTE_CPU;
+    fall_back(e, stack);
+    return nullptr;
+  }
+  tt_error err{};
+  if (resize_outs(e, args, o)) {
+    tt_call_end(&c);
+    f.pack(e, args);
+    c.args = f.args;
+    check(tt_call_begin(&c, &err), err);
+    if (const tt_plan *known = tt_plan_find(&c)) return known;
+  }
+  const tt_plan *plan;
+  read_while_tracing = false;
+  {
+    Pending pending(&e, args);
+    GilRelease nogil;
+    plan = tt_plan_build(&c, o.outputs.data(), static_cast<int>(o.outputs.size()), &err);
+  }
+  if (plan) return plan;
+  if (!e.variant.op->rule && err.code != TT_RESOURCE_EXHAUSTED) {
+    tt_log("aten::%s: decomposition not traced: %s", e.name.c_str(), err.message);
+    e.route = read_while_tracing ? ROUTE_EAGER : ROUTE_CPU;
+    call_slowly(e, stack);
+    return nullptr;
+  }
+  if (err.code != TT_UNIMPLEMENTED) raise(err);
+  tt_log("aten::%s: not lowered: %s", e.name.c_str(), err.message);
+  fall_back(e, stack);
+  return nullptr;
+}
+
+// ---- the kernel ----
+void call(Entry &e, torch::jit::Stack *stack) {
+  c10::IValue *args = stack->data() + (stack->size() - e.n_stack);
+  tt_trace *trace = tt_trace_current();
+  if (C10_UNLIKELY(e.route.load(std::memory_order_relaxed) != ROUTE_PLAN && !trace)) return call_slowly(e, stack);
+  if (e.indices >= 0) bring_indices(e, args);
+  Frame f;
+  f.pack(e, args);
+  if (C10_UNLIKELY(trace != nullptr)) return call_traced(e, stack, args, f, trace);
+  tt_call c;
+  fill(&c, e, f);
+  tt_error err;
+  err.code = TT_OK;
+  check(tt_call_begin(&c, &err), err);
+  struct End {
+    tt_call *c;
+    ~End() { tt_call_end(c); }
+  } end{&c};
+  const tt_plan *plan = tt_plan_find(&c);
+  if (C10_UNLIKELY(!plan) && !(plan = build(e, stack, args, f, c))) return;
+  int n = tt_plan_output_count(plan);
+  tt_storage *few[16], **results = few;
+  std::vector<tt_storage *> many;
+  if (n > 16) {
+    many.resize(n);
+    results = many.data();
+  }
+  check(tt_plan_run(plan, &c, results, &err), err);
+  if (C10_LIKELY(e.returns.size() == 1 && !e.returns[0].list)) { // nearly all
+    c10::IValue r = e.returns[0].alias >= 0 ? std::move(args[e.returns[0].alias]) : c10::IValue(wrap(results[0], *tt_plan_output(plan, 0)));
+    stack->resize(stack->size() - e.n_stack);
+    stack->push_back(std::move(r));
+    return;
+  }
+  put_results(e, stack, n, results, [&](int k) -> const tt_output & { return *tt_plan_output(plan, k); });
+}
+
+void call_with_outputs(Entry &e, torch::jit::Stack *stack, const std::vector<tt_output> &outputs) {
+  const c10::IValue *args = stack->data() + (stack->size() - e.n_stack);
+  int n = static_cast<int>(outputs.size());
+  std::vector<tt_storage *> results(outputs.size() + 1);
+  Frame f;
+  f.pack(e, args);
+  tt_call c;
+  fill(&c, e, f);
+  tt_error err{};
+  Pending pending(&e, args);
+  if (tt_trace *trace = tt_trace_current()) {
+    GilRelease nogil;
+    check(tt_trace_call(trace, &c, outputs.data(), n, results.data(), &err), err);
+  } else {
+    check(tt_call_begin(&c, &err), err);
+    struct End {
+      tt_call *c;
+      ~End() { tt_call_end(c); }
+    } end{&c};
+    const tt_plan *plan = tt_plan_find(&c);
+    if (!plan) {
+      GilRelease nogil;
+      plan = tt_plan_build(&c, outputs.data(), n, &err);
+    }
+    if (!plan) raise(err);
+    check(tt_plan_run(plan, &c, results.data(), &err), err);
+  }
+  put_results(e, stack, n, results.data(), [&](int k) -> const tt_output & { return outputs[k]; });
+}
+
+// ---- schemas ----
+Kind kind_of(const c10::Type &type) {
+  using T = c10::TypeKind;
+  switch (type.kind()) {
+    case T::OptionalType: return kind_of(*type.castRaw<c10::OptionalType>()->getElementType());
+    case T::TensorType: return Kind::Tensor;
+    case T::NumberType: case T::FloatType: case T::ComplexType: case T::SymFloatType: return Kind::Scalar;
+    case T::IntType: case T::SymIntType: return Kind::Int;
+    case T::BoolType: case T::SymBoolType: return Kind::Bool;
+    case T::StringType: return Kind::String;
+    case T::GeneratorType: return Kind::Generator;
+    case T::DeviceObjType: return Kind::Device;
+    case T::StreamObjType: return Kind::Stream;
+    case T::ScalarTypeType: return Kind::Dtype;
+    case T::LayoutType: return Kind::Layout;
+    case T::MemoryFormatType: return Kind::MemoryFormat;
+    case T::ListType:
+      switch (kind_of(*type.castRaw<c10::ListType>()->getElementType())) {
+        case Kind::Tensor: return Kind::Tensors;
+        case Kind::Int: return Kind::Ints;
+        case Kind::Bool: return Kind::Bools;
+        case Kind::String: return Kind::Strings;
+        case Kind::Scalar:
+          return type.castRaw<c10::ListType>()->getElementType()->kind() == T::FloatType ? Kind::Floats : Kind::Scalars;
+        default: return Kind::Other;
+      }
+    default: return Kind::Other;
+  }
+}
+
+std::unique_ptr<Entry> make_entry(const c10::OperatorHandle &op) {
+  const c10::FunctionSchema &schema = op.schema();
+  auto e = std::make_unique<Entry>(op);
+  e->name = schema.name();
+  if (e->name.compare(0, 6, "aten::") == 0) e->name.erase(0, 6);
+  if (!schema.overload_name().empty()) e->name += "." + schema.overload_name();
+  e->n_stack = static_cast<int16_t>(schema.arguments().size());
+  bool fits = e->n_stack < 64 && schema.returns().size() <= 16;
+  for (int16_t i = 0; i < e->n_stack; i++) {
+    const c10::Argument &a = schema.arguments()[i];
+    // real_type keeps ScalarType, Layout and MemoryFormat apart from int.
+    Kind kind = kind_of(*a.real_type());
+    if (a.name() == "indices" && kind == Kind::Tensors) e->indices = i;
+    if (a.is_out()) e->outs.push_back(i);
+    if (a.alias_info() && a.alias_info()->isWrite() && i < 64) e->variant.written |= uint64_t{1} << i;
+    fits = fits && kind != Kind::Other && kind != Kind::Stream;
+    e->args.push_back({kind, i, {}});
+  }
+  std::fill(std::begin(e->variant.alias), std::end(e->variant.alias), int8_t{-1});
+  for (size_t k = 0; k < schema.returns().size(); k++) {
+    const c10::Argument &r = schema.returns()[k];
+    Kind kind = kind_of(*r.real_type());
+    ReturnInfo info{kind == Kind::Tensors, -1};
+    if (r.alias_info())
+      for (int16_t i = 0; i < e->n_stack; i++) {
+        const auto *a = schema.arguments()[i].alias_info();
+        if (a && a->isWrite() && a->beforeSets() == r.alias_info()->beforeSets()) info.alias = i;
+      }
+    if (r.alias_info() && info.alias < 0) fits = false; // a view: made by torch, or on the host
+    if (kind != Kind::Tensor && kind != Kind::Tensors) fits = false;
+    if (k < 16) e->variant.alias[k] = static_cast<int8_t>(info.alias);
+    e->returns.push_back(info);
+  }
+  if (!fits) e->route = ROUTE_CPU;
+  e->variant.op = tt_op_without_rule();
+  e->variant.name = e->name.c_str();
+  e->variant.id = tt_variant_new_id();
+  e->variant.n_args = static_cast<uint8_t>(e->args.size());
+  e->variant.n_results = static_cast<uint8_t>(e->returns.size());
+  e->variant.user = e.get();
+  e->matmul = true; // not known what it is made of
+  return e;
+}
+
+std::unique_ptr<Entry> make_graph_entry() {
+  auto e = make_entry(c10::Dispatcher::singleton().findSchemaOrThrow("torch_tpu::graph_call", ""));
+  e->args = {{Kind::Tensors, 0, {}}, {Kind::Tensors, 1, {}}}; // without the handle
+  e->n_stack = 2;
+  e->variant.n_args = 2;
+  e->variant.written = 1;
+  return e;
+}
+
+} // namespace tpu

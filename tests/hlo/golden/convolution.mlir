@@ -1,0 +1,8 @@
+module @tt {
+  func.func public @main(%arg0: tensor<2x4x7x9xf32>, %arg1: tensor<6x2x3x3xf32>, %arg2: tensor<2x6x3x3xf32>, %arg3: tensor<1x3x5xbf16>, %arg4: tensor<2x3x2xbf16>) -> (tensor<2x6x4x5xf32>, tensor<2x2x5x3xf32>, tensor<1x2x4xbf16>) {
+    %0 = "stablehlo.convolution"(%arg0, %arg1) {dimension_numbers = #stablehlo.conv<[b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1]>, window_strides = array<i64: 2, 1>, padding = dense<[[1, 1], [0, 0]]> : tensor<2x2xi64>, lhs_dilation = array<i64: 1, 1>, rhs_dilation = array<i64: 1, 2>, feature_group_count = 2 : i64, batch_group_count = 1 : i64, precision_config = [#stablehlo<precision HIGHEST>, #stablehlo<precision HIGHEST>]} : (tensor<2x4x7x9xf32>, tensor<6x2x3x3xf32>) -> tensor<2x6x4x5xf32>
+    %1 = "stablehlo.convolution"(%arg2, %arg1) {dimension_numbers = #stablehlo.conv<[b, f, 0, 1]x[i, o, 0, 1]->[b, f, 0, 1]>, window_strides = array<i64: 1, 1>, padding = dense<[[1, 1], [1, 1]]> : tensor<2x2xi64>, lhs_dilation = array<i64: 2, 1>, rhs_dilation = array<i64: 1, 1>, window_reversal = array<i1: true, true>, feature_group_count = 1 : i64, batch_group_count = 1 : i64} : (tensor<2x6x3x3xf32>, tensor<6x2x3x3xf32>) -> tensor<2x2x5x3xf32>
+    %2 = "stablehlo.convolution"(%arg3, %arg4) {dimension_numbers = #stablehlo.conv<[b, f, 0]x[o, i, 0]->[b, f, 0]>, window_strides = array<i64: 1>, padding = dense<[[0, 0]]> : tensor<1x2xi64>, lhs_dilation = array<i64: 1>, rhs_dilation = array<i64: 1>, feature_group_count = 1 : i64, batch_group_count = 1 : i64} : (tensor<1x3x5xbf16>, tensor<2x3x2xbf16>) -> tensor<1x2x4xbf16>
+    return %0, %1, %2 : tensor<2x6x4x5xf32>, tensor<2x2x5x3xf32>, tensor<1x2x4xbf16>
+  }
+}

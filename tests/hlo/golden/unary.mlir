@@ -1,0 +1,33 @@
+module @tt {
+  func.func public @main(%arg0: tensor<2x3xf32>, %arg1: tensor<3xcomplex<f32>>, %arg2: tensor<i32>) -> (tensor<2x3xf32>, tensor<2x3xf32>, tensor<2x3xf32>, tensor<2x3xf32>, tensor<2x3xf32>, tensor<2x3xf32>, tensor<2x3xf32>, tensor<2x3xf32>, tensor<2x3xf32>, tensor<2x3xf32>, tensor<2x3xf32>, tensor<2x3xf32>, tensor<2x3xf32>, tensor<2x3xf32>, tensor<2x3xf32>, tensor<2x3xf32>, tensor<2x3xf32>, tensor<2x3xf32>, tensor<2x3xf32>, tensor<2x3xi1>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xcomplex<f32>>, tensor<2x3xf32>, tensor<i32>, tensor<i32>, tensor<i32>) {
+    %0 = stablehlo.abs %arg0 : tensor<2x3xf32>
+    %1 = stablehlo.cbrt %arg0 : tensor<2x3xf32>
+    %2 = stablehlo.ceil %arg0 : tensor<2x3xf32>
+    %3 = stablehlo.cosine %arg0 : tensor<2x3xf32>
+    %4 = stablehlo.exponential %arg0 : tensor<2x3xf32>
+    %5 = stablehlo.exponential_minus_one %arg0 : tensor<2x3xf32>
+    %6 = stablehlo.floor %arg0 : tensor<2x3xf32>
+    %7 = stablehlo.log %arg0 : tensor<2x3xf32>
+    %8 = stablehlo.log_plus_one %arg0 : tensor<2x3xf32>
+    %9 = stablehlo.logistic %arg0 : tensor<2x3xf32>
+    %10 = stablehlo.negate %arg0 : tensor<2x3xf32>
+    %11 = stablehlo.round_nearest_afz %arg0 : tensor<2x3xf32>
+    %12 = stablehlo.round_nearest_even %arg0 : tensor<2x3xf32>
+    %13 = stablehlo.rsqrt %arg0 : tensor<2x3xf32>
+    %14 = stablehlo.sign %arg0 : tensor<2x3xf32>
+    %15 = stablehlo.sine %arg0 : tensor<2x3xf32>
+    %16 = stablehlo.sqrt %arg0 : tensor<2x3xf32>
+    %17 = stablehlo.tan %arg0 : tensor<2x3xf32>
+    %18 = stablehlo.tanh %arg0 : tensor<2x3xf32>
+    %19 = "stablehlo.is_finite"(%arg0) : (tensor<2x3xf32>) -> tensor<2x3xi1>
+    %20 = "stablehlo.real"(%arg1) : (tensor<3xcomplex<f32>>) -> tensor<3xf32>
+    %21 = "stablehlo.imag"(%arg1) : (tensor<3xcomplex<f32>>) -> tensor<3xf32>
+    %22 = "stablehlo.abs"(%arg1) : (tensor<3xcomplex<f32>>) -> tensor<3xf32>
+    %23 = stablehlo.exponential %arg1 : tensor<3xcomplex<f32>>
+    %24 = stablehlo.constant dense<0.0> : tensor<2x3xf32>
+    %25 = stablehlo.not %arg2 : tensor<i32>
+    %26 = stablehlo.popcnt %arg2 : tensor<i32>
+    %27 = stablehlo.count_leading_zeros %arg2 : tensor<i32>
+    return %0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27 : tensor<2x3xf32>, tensor<2x3xf32>, tensor<2x3xf32>, tensor<2x3xf32>, tensor<2x3xf32>, tensor<2x3xf32>, tensor<2x3xf32>, tensor<2x3xf32>, tensor<2x3xf32>, tensor<2x3xf32>, tensor<2x3xf32>, tensor<2x3xf32>, tensor<2x3xf32>, tensor<2x3xf32>, tensor<2x3xf32>, tensor<2x3xf32>, tensor<2x3xf32>, tensor<2x3xf32>, tensor<2x3xf32>, tensor<2x3xi1>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xcomplex<f32>>, tensor<2x3xf32>, tensor<i32>, tensor<i32>, tensor<i32>
+  }
+}
