@@ -26,7 +26,24 @@ static tt_storage *record(void) {
   return s ? s : tt_alloc(sizeof *s);
 }
 
+static _Atomic int64_t memory_limit; /* bytes of live buffers; 0: none */
+void tt_set_memory_limit(int64_t bytes) { atomic_store(&memory_limit, bytes); }
+
+/* Storages are made before the buffers that fill them, so this sees each request first. */
+static bool over_limit(size_t bytes, tt_error *err) {
+  int64_t limit = atomic_load_explicit(&memory_limit, memory_order_relaxed);
+  if (!limit) return false;
+  tt_counters c;
+  tt_counters_get(&c);
+  if (c.live_bytes + (int64_t)bytes <= limit) return false;
+  tt_fail(err, TT_RESOURCE_EXHAUSTED, "", "TPU out of memory. Tried to allocate %.2f MiB: %.2f MiB of the %.2f MiB this process "
+          "may use are in use, %.2f MiB were at the peak", (double)bytes / 1048576, (double)c.live_bytes / 1048576,
+          (double)limit / 1048576, (double)c.peak_bytes / 1048576);
+  return true;
+}
+
 tt_storage *tt_storage_create(tt_client *c, int device, size_t bytes, tt_error *err) {
+  if (over_limit(bytes, err)) return NULL;
   tt_storage *s = record();
   if (!s) {
     tt_no_memory(err, sizeof *s);

@@ -163,7 +163,8 @@ static hlo splat(hlo_module *m, tt_dtype t, int rank, const int64_t *dims, doubl
   int64_t i;
   if (t == TT_BOOL) i = re != 0;
   else if (isnan(re)) i = 0;
-  else if (re >= 9223372036854775808.0) i = t != TT_U64 ? INT64_MAX : re >= 18446744073709551616.0 ? -1 : (int64_t)(uint64_t)re;
+  else if (re >= 9223372036854775808.0)
+    i = t != TT_U64 ? INT64_MAX : re >= 18446744073709551616.0 ? -1 : (int64_t)(uint64_t)re;
   else i = re <= -9223372036854775808.0 ? INT64_MIN : (int64_t)re;
   return splat_integer(m, t, rank, dims, i);
 }
@@ -179,7 +180,9 @@ hlo hlo_int(hlo_module *m, tt_dtype t, int64_t v) {
 
 hlo hlo_complex(hlo_module *m, tt_dtype t, double re, double im) { return splat(m, t, 0, NULL, re, im); }
 
-hlo hlo_full(hlo_module *m, tt_dtype t, int rank, const int64_t *dims, double v) { return splat(m, t, rank, dims, v, 0); }
+hlo hlo_full(hlo_module *m, tt_dtype t, int rank, const int64_t *dims, double v) {
+  return splat(m, t, rank, dims, v, 0);
+}
 
 hlo hlo_full_like(hlo_module *m, hlo x, double v) {
   if (!hlo_ready(m, "full_like", 1, &x)) return NULL;

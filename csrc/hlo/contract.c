@@ -37,8 +37,10 @@ hlo hlo_dot(hlo_module *m, hlo a, hlo b, const hlo_dot_dims *d, int precision, t
   hlo xs[] = {a, b};
   if (!hlo_ready(m, "dot", 2, xs)) return NULL;
   bool used_a[HLO_MAX_RANK] = {false}, used_b[HLO_MAX_RANK] = {false};
-  if (!mark_dims(m, a, d->n_batch, d->lhs_batch, used_a) || !mark_dims(m, a, d->n_contract, d->lhs_contract, used_a)) return NULL;
-  if (!mark_dims(m, b, d->n_batch, d->rhs_batch, used_b) || !mark_dims(m, b, d->n_contract, d->rhs_contract, used_b)) return NULL;
+  if (!mark_dims(m, a, d->n_batch, d->lhs_batch, used_a) || !mark_dims(m, a, d->n_contract, d->lhs_contract, used_a))
+    return NULL;
+  if (!mark_dims(m, b, d->n_batch, d->rhs_batch, used_b) || !mark_dims(m, b, d->n_contract, d->rhs_contract, used_b))
+    return NULL;
   int64_t dims[2 * HLO_MAX_RANK];
   int rank = 0;
   bool fits = true;
@@ -72,7 +74,8 @@ static bool put_layout(hlo_module *m, int n_spatial, const int *positions, const
   for (int i = 0; i < rank; i++) what[i] = -1;
   for (int i = 0; i < rank; i++) {
     if (!hlo_check_dim(m, "convolution", positions[i], rank)) return false;
-    if (what[positions[i]] >= 0) return hlo_fail(m, TT_INTERNAL, "hlo convolution: dim %d is named twice", positions[i]), false;
+    if (what[positions[i]] >= 0)
+      return hlo_fail(m, TT_INTERNAL, "hlo convolution: dim %d is named twice", positions[i]), false;
     what[positions[i]] = i;
   }
   for (int i = 0; i < rank; i++) {
@@ -95,8 +98,8 @@ hlo hlo_convolution(hlo_module *m, hlo x, hlo kernel, const hlo_conv_dims *d, in
       return NULL;
   int64_t dims[HLO_MAX_RANK], groups = d->feature_groups, batches = d->batch_groups;
   int64_t features = x->dims[d->input[1]], outputs = kernel->dims[d->kernel[0]];
-  if (groups < 1 || batches < 1 || features != kernel->dims[d->kernel[1]] * groups || outputs % groups || outputs % batches ||
-      x->dims[d->input[0]] % batches)
+  if (groups < 1 || batches < 1 || features != kernel->dims[d->kernel[1]] * groups || outputs % groups ||
+      outputs % batches || x->dims[d->input[0]] % batches)
     return hlo_mismatch(m, "convolution", x, kernel);
   dims[d->output[0]] = x->dims[d->input[0]] / batches;
   dims[d->output[1]] = outputs;

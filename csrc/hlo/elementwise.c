@@ -108,7 +108,8 @@ hlo hlo_select(hlo_module *m, hlo pred, hlo on_true, hlo on_false) {
 
 hlo hlo_clamp(hlo_module *m, hlo lo, hlo x, hlo hi) {
   hlo xs[] = {lo, x, hi};
-  if (!align(m, "clamp", 3, xs) || !hlo_agree(m, "clamp", xs[1], xs[0]) || !hlo_agree(m, "clamp", xs[1], xs[2])) return NULL;
+  if (!align(m, "clamp", 3, xs) || !hlo_agree(m, "clamp", xs[1], xs[0]) || !hlo_agree(m, "clamp", xs[1], xs[2]))
+    return NULL;
   return same_type(m, "clamp", 3, xs);
 }
 
@@ -170,7 +171,8 @@ static hlo split_last(hlo_module *m, hlo x, int64_t r) {
 }
 
 static hlo pairs_of_complex(hlo_module *m, hlo x) {
-  hlo parts[] = {hlo_unsqueeze(m, hlo_unary(m, "real", x), x->rank), hlo_unsqueeze(m, hlo_unary(m, "imag", x), x->rank)};
+  hlo parts[] = {hlo_unsqueeze(m, hlo_unary(m, "real", x), x->rank),
+                 hlo_unsqueeze(m, hlo_unary(m, "imag", x), x->rank)};
   return hlo_concat(m, 2, parts, x->rank);
 }
 

@@ -1,7 +1,7 @@
 /* gather.c: gather and scatter: reads and writes at computed places.
  *
- * Dimension numbers are StableHLO's own; result and update dims follow from them and are checked here. Places out of range
- * are clamped by a gather and dropped by a scatter: callers that want something else compute it. */
+ * Dimension numbers are StableHLO's own; result and update dims follow from them and are checked here. Places out of
+ * range are clamped by a gather and dropped by a scatter: callers that want something else compute it. */
 #include "hlo/module.h"
 
 static bool contains(int n, const int *list, int v) {
@@ -26,7 +26,8 @@ static int batch_dims(hlo_module *m, const char *op, hlo indices, int index_vect
   if (!hlo_check_dim(m, op, index_vector_dim, indices->rank + 1)) return -1;
   int64_t length = index_vector_dim < indices->rank ? indices->dims[index_vector_dim] : 1;
   if (length != n_index)
-    return hlo_fail(m, TT_INTERNAL, "hlo %s: expected index vectors of %d, got %lld", op, n_index, (long long)length), -1;
+    return hlo_fail(m, TT_INTERNAL, "hlo %s: expected index vectors of %d, got %lld", op, n_index, (long long)length),
+           -1;
   for (int i = 0; i < indices->rank; i++)
     if (i != index_vector_dim) out[n++] = indices->dims[i];
   return n;
@@ -41,8 +42,8 @@ hlo hlo_gather(hlo_module *m, hlo x, hlo indices, const hlo_gather_dims *d) {
   for (int i = 0; i < x->rank; i++) {
     bool collapsed = contains(d->n_collapsed, d->collapsed, i);
     if (d->slice_sizes[i] < 0 || d->slice_sizes[i] > x->dims[i] || (collapsed && d->slice_sizes[i] != 1))
-      return hlo_fail(m, TT_INTERNAL, "hlo gather: slice size %lld does not fit dim %d of size %lld", (long long)d->slice_sizes[i],
-                      i, (long long)x->dims[i]);
+      return hlo_fail(m, TT_INTERNAL, "hlo gather: slice size %lld does not fit dim %d of size %lld",
+                      (long long)d->slice_sizes[i], i, (long long)x->dims[i]);
     if (!collapsed) offset[n_offset++] = d->slice_sizes[i];
   }
   for (int i = 0; i < d->n_start; i++)
@@ -52,7 +53,8 @@ hlo hlo_gather(hlo_module *m, hlo x, hlo indices, const hlo_gather_dims *d) {
     return hlo_fail(m, TT_INTERNAL, "hlo gather: expected %d offset dims, got %d", n_offset, d->n_offset);
   for (int i = 0, b = 0, o = 0; i < rank; i++) {
     bool is_offset = contains(d->n_offset, d->offset, i);
-    if (is_offset ? o == n_offset : b == n_batch) return hlo_fail(m, TT_INTERNAL, "hlo gather: offset dims are out of range");
+    if (is_offset ? o == n_offset : b == n_batch)
+      return hlo_fail(m, TT_INTERNAL, "hlo gather: offset dims are out of range");
     dims[i] = is_offset ? offset[o++] : batch[b++];
   }
   hlo r = hlo_new(m, x->dtype, rank, dims);

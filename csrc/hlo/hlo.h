@@ -1,8 +1,9 @@
 /* hlo.h: builds one StableHLO module as text, checked while it grows.
  *
- * Values are typed and belong to the module's arena. Errors stick: the first failing call records an error in the module
- * and every builder that is given NULL, or called after an error, returns NULL; so rules are written without checks and
- * hlo_finish reports. Equal constants and iotas are one value. Knows no PJRT and no torch. One thread at a time. */
+ * Values are typed and belong to the module's arena. Errors stick: the first failing call records an error in the
+ * module and every builder that is given NULL, or called after an error, returns NULL; so rules are written without
+ * checks and hlo_finish reports. Equal constants and iotas are one value. Knows no PJRT and no torch. One thread at a
+ * time. */
 #ifndef TT_HLO_H
 #define TT_HLO_H
 #include "tt.h"
@@ -26,34 +27,43 @@ void hlo_get_error(const hlo_module *m, tt_error *err);
 /* Parameters are numbered in order of creation. */
 hlo hlo_parameter(hlo_module *m, tt_dtype t, int rank, const int64_t *dims);
 /* Ends the module. donated_to[p] is the result that parameter p gives its memory to, or -1. The text is the arena's. */
-const char *hlo_finish(hlo_module *m, int n_results, const hlo *results, const int *donated_to, size_t *length, tt_error *err);
+const char *hlo_finish(hlo_module *m, int n_results, const hlo *results, const int *donated_to, size_t *length,
+                       tt_error *err);
 
 int64_t hlo_numel(hlo x); /* 0 for NULL */
 bool hlo_same_dims(hlo a, hlo b);
 
 /* ---- constants ---- */
-hlo hlo_float(hlo_module *m, tt_dtype t, double v);             /* rank 0, any dtype; v converted as a C cast would, nan and inf kept */
+hlo hlo_float(hlo_module *m, tt_dtype t,
+              double v); /* rank 0, any dtype; v converted as a C cast would, nan and inf kept */
 hlo hlo_int(hlo_module *m, tt_dtype t, int64_t v);              /* rank 0, any dtype; exact for 64-bit integers */
 hlo hlo_complex(hlo_module *m, tt_dtype t, double re, double im);
 hlo hlo_full(hlo_module *m, tt_dtype t, int rank, const int64_t *dims, double v);
 hlo hlo_full_like(hlo_module *m, hlo x, double v);              /* x's dtype and dims */
-hlo hlo_array(hlo_module *m, tt_dtype t, int rank, const int64_t *dims, const void *data); /* dense literal, printed as hex bytes */
+hlo hlo_array(hlo_module *m, tt_dtype t, int rank, const int64_t *dims,
+              const void *data); /* dense literal, printed as hex bytes */
 hlo hlo_iota(hlo_module *m, tt_dtype t, int rank, const int64_t *dims, int dim);
-/* The limits of t: most negative (-inf for floats) and most positive (+inf) value, rank 0: what max and min start from. */
+/* The limits of t: most negative (-inf for floats) and most positive (+inf) value, rank 0: what max and min start from.
+ */
 hlo hlo_lowest(hlo_module *m, tt_dtype t);
 hlo hlo_highest(hlo_module *m, tt_dtype t);
 
 /* ---- elementwise: operands of equal type; op is StableHLO's name without dialect ("add") or with ("chlo.erf") ----
- * These of chlo are compiled by the tests on both CPU plugins and for TPU, in f32: acos acosh asin asinh atan atanh cosh sinh
- * tan bessel_i1e digamma erf erfc erf_inv lgamma is_inf next_after polygamma zeta top_k. None of them failed anywhere. */
-hlo hlo_unary(hlo_module *m, const char *op, hlo x);            /* result dtype x's; of abs/real/imag of complex, the float; of is_finite, bool */
+ * These of chlo are compiled by the tests on both CPU plugins and for TPU, in f32: acos acosh asin asinh atan atanh
+ * cosh sinh tan bessel_i1e digamma erf erfc erf_inv lgamma is_inf next_after polygamma zeta top_k. None of them failed
+ * anywhere. */
+hlo hlo_unary(hlo_module *m, const char *op,
+              hlo x); /* result dtype x's; of abs/real/imag of complex, the float; of is_finite, bool */
 hlo hlo_binary(hlo_module *m, const char *op, hlo a, hlo b);    /* a rank-0 operand is broadcast to the other's dims */
-hlo hlo_compare(hlo_module *m, const char *direction, hlo a, hlo b); /* "EQ" "NE" "GE" "GT" "LE" "LT"; rank-0 operands broadcast; gives bool */
+hlo hlo_compare(hlo_module *m, const char *direction, hlo a,
+                hlo b); /* "EQ" "NE" "GE" "GT" "LE" "LT"; rank-0 operands broadcast; gives bool */
 hlo hlo_select(hlo_module *m, hlo pred, hlo on_true, hlo on_false);  /* rank-0 operands broadcast */
 hlo hlo_clamp(hlo_module *m, hlo lo, hlo x, hlo hi);
-/* As torch casts: to bool is != 0, float to int truncates, complex to real takes the real part, real to complex adds 0. No-op if equal. */
+/* As torch casts: to bool is != 0, float to int truncates, complex to real takes the real part, real to complex adds 0.
+ * No-op if equal. */
 hlo hlo_convert(hlo_module *m, hlo x, tt_dtype t);
-hlo hlo_bitcast(hlo_module *m, hlo x, tt_dtype t);              /* equal widths: same dims; narrower: dims get a last one of the ratio; wider: last dim, of the ratio, goes */
+hlo hlo_bitcast(hlo_module *m, hlo x, tt_dtype t); /* equal widths: same dims; narrower: dims get a last one of the
+                                                      ratio; wider: last dim, of the ratio, goes */
 hlo hlo_complex_of(hlo_module *m, hlo re, hlo im);
 /* a op b for numbers: shorthand for what rules use most; the scalar is made in x's dtype. */
 hlo hlo_binary_scalar(hlo_module *m, const char *op, hlo x, double v);
@@ -62,33 +72,46 @@ hlo hlo_binary_scalar(hlo_module *m, const char *op, hlo x, double v);
 hlo hlo_reshape(hlo_module *m, hlo x, int rank, const int64_t *dims);
 hlo hlo_flatten(hlo_module *m, hlo x);                          /* to rank 1 */
 hlo hlo_transpose(hlo_module *m, hlo x, const int *perm);       /* result dim i is x's dim perm[i] */
-hlo hlo_broadcast(hlo_module *m, hlo x, int rank, const int64_t *dims, const int *where); /* x's dim i becomes result dim where[i] */
-hlo hlo_broadcast_to(hlo_module *m, hlo x, int rank, const int64_t *dims); /* as torch expands: aligned at the last dim, ones repeat */
-hlo hlo_slice(hlo_module *m, hlo x, const int64_t *start, const int64_t *limit, const int64_t *stride); /* stride NULL: ones */
+hlo hlo_broadcast(hlo_module *m, hlo x, int rank, const int64_t *dims,
+                  const int *where); /* x's dim i becomes result dim where[i] */
+hlo hlo_broadcast_to(hlo_module *m, hlo x, int rank,
+                     const int64_t *dims); /* as torch expands: aligned at the last dim, ones repeat */
+hlo hlo_slice(hlo_module *m, hlo x, const int64_t *start, const int64_t *limit,
+              const int64_t *stride); /* stride NULL: ones */
 hlo hlo_slice_dim(hlo_module *m, hlo x, int dim, int64_t start, int64_t limit, int64_t stride);
-hlo hlo_dynamic_slice(hlo_module *m, hlo x, const hlo *starts, const int64_t *sizes); /* starts: rank-0 integers of one dtype; clamped */
+hlo hlo_dynamic_slice(hlo_module *m, hlo x, const hlo *starts,
+                      const int64_t *sizes); /* starts: rank-0 integers of one dtype; clamped */
 hlo hlo_dynamic_update_slice(hlo_module *m, hlo x, hlo update, const hlo *starts);
-hlo hlo_pad(hlo_module *m, hlo x, hlo value, const int64_t *low, const int64_t *high, const int64_t *interior); /* interior NULL: zeros; low, high may be negative */
+hlo hlo_pad(hlo_module *m, hlo x, hlo value, const int64_t *low, const int64_t *high,
+            const int64_t *interior); /* interior NULL: zeros; low, high may be negative */
 hlo hlo_concat(hlo_module *m, int n, const hlo *xs, int dim);
 hlo hlo_reverse(hlo_module *m, hlo x, int n, const int *dims);
 hlo hlo_squeeze_dim(hlo_module *m, hlo x, int dim);             /* a dim of size 1 goes */
 hlo hlo_unsqueeze(hlo_module *m, hlo x, int dim);
 
-/* ---- regions: a body builds on rank-0 (or, for while, any) arguments and fills results; user is passed through ---- */
+/* ---- regions: a body builds on rank-0 (or, for while, any) arguments and fills results; user is passed through ----
+ */
 typedef void hlo_body(hlo_module *m, const hlo *args, hlo *results, void *user);
 
-/* One operand reduced with a binary op by name: "add" "multiply" "maximum" "minimum" "and" "or" "xor". Dims are dropped. */
+/* One operand reduced with a binary op by name: "add" "multiply" "maximum" "minimum" "and" "or" "xor". Dims are
+ * dropped. */
 hlo hlo_reduce(hlo_module *m, const char *op, hlo x, hlo init, int n_dims, const int *dims);
 /* n operands together; body gets n accumulators then n elements and gives n results. */
-void hlo_reduce_n(hlo_module *m, int n, const hlo *xs, const hlo *inits, int n_dims, const int *dims, hlo_body *body, void *user, hlo *results);
-typedef struct hlo_window { const int64_t *size, *stride, *dilation, *base_dilation, *low, *high; } hlo_window; /* rank entries each; NULL: ones (pads: zeros) */
-void hlo_reduce_window_n(hlo_module *m, int n, const hlo *xs, const hlo *inits, const hlo_window *w, hlo_body *body, void *user, hlo *results);
+void hlo_reduce_n(hlo_module *m, int n, const hlo *xs, const hlo *inits, int n_dims, const int *dims, hlo_body *body,
+                  void *user, hlo *results);
+typedef struct hlo_window {
+  const int64_t *size, *stride, *dilation, *base_dilation, *low, *high;
+} hlo_window; /* rank entries each; NULL: ones (pads: zeros) */
+void hlo_reduce_window_n(hlo_module *m, int n, const hlo *xs, const hlo *inits, const hlo_window *w, hlo_body *body,
+                         void *user, hlo *results);
 hlo hlo_reduce_window(hlo_module *m, const char *op, hlo x, hlo init, const hlo_window *w);
-hlo hlo_select_and_scatter(hlo_module *m, hlo x, hlo source, hlo init, const char *direction /* "GE" */, const hlo_window *w); /* adds */
+hlo hlo_select_and_scatter(hlo_module *m, hlo x, hlo source, hlo init, const char *direction /* "GE" */,
+                           const hlo_window *w); /* adds */
 /* Sorts n operands together along dim; less gets 2n scalars (a0, b0, a1, b1, ...) and gives one bool. */
 void hlo_sort(hlo_module *m, int n, const hlo *xs, int dim, bool stable, hlo_body *less, void *user, hlo *results);
 void hlo_while(hlo_module *m, int n, const hlo *inits, hlo_body *cond, hlo_body *body, void *user, hlo *results);
-void hlo_if(hlo_module *m, hlo pred, hlo_body *on_true, hlo_body *on_false, void *user, int n, hlo *results); /* bodies get no args */
+void hlo_if(hlo_module *m, hlo pred, hlo_body *on_true, hlo_body *on_false, void *user, int n,
+            hlo *results); /* bodies get no args */
 
 typedef struct hlo_gather_dims {
   int n_offset, n_collapsed, n_start, index_vector_dim;
@@ -106,7 +129,10 @@ typedef struct hlo_scatter_dims {
 hlo hlo_scatter(hlo_module *m, const char *op, hlo x, hlo indices, hlo updates, const hlo_scatter_dims *d);
 
 /* ---- contractions ---- precision: 0 highest, 1 high, 2 default */
-typedef struct hlo_dot_dims { int n_batch, n_contract; const int *lhs_batch, *rhs_batch, *lhs_contract, *rhs_contract; } hlo_dot_dims;
+typedef struct hlo_dot_dims {
+  int n_batch, n_contract;
+  const int *lhs_batch, *rhs_batch, *lhs_contract, *rhs_contract;
+} hlo_dot_dims;
 hlo hlo_dot(hlo_module *m, hlo a, hlo b, const hlo_dot_dims *d, int precision, tt_dtype result);
 typedef struct hlo_conv_dims { /* layouts are given as positions: [0] batch, [1] feature, then spatial */
   int n_spatial;
@@ -118,13 +144,16 @@ typedef struct hlo_conv_dims { /* layouts are given as positions: [0] batch, [1]
 hlo hlo_convolution(hlo_module *m, hlo x, hlo kernel, const hlo_conv_dims *d, int precision, tt_dtype result);
 
 /* ---- the rest ---- */
-/* Random bits by counter (THREE_FRY): state is ui64[2], t an unsigned dtype. *state_out, which may be NULL, gets the next state. */
+/* Random bits by counter (THREE_FRY): state is ui64[2], t an unsigned dtype. *state_out, which may be NULL, gets the
+ * next state. */
 hlo hlo_random_bits(hlo_module *m, hlo state, tt_dtype t, int rank, const int64_t *dims, hlo *state_out);
 /* The k largest along the last dim, in decreasing order, with their positions (i32). */
 void hlo_top_k(hlo_module *m, hlo x, int64_t k, hlo *values, hlo *indices);
 hlo hlo_fft(hlo_module *m, hlo x, const char *type /* "FFT" "IFFT" "RFFT" "IRFFT" */, int n, const int64_t *length);
 hlo hlo_cholesky(hlo_module *m, hlo x, bool lower);
-hlo hlo_triangular_solve(hlo_module *m, hlo a, hlo b, bool left, bool lower, bool unit, const char *transpose /* "NO_TRANSPOSE" "TRANSPOSE" "ADJOINT" */);
+hlo hlo_triangular_solve(hlo_module *m, hlo a, hlo b, bool left, bool lower, bool unit,
+                         const char *transpose /* "NO_TRANSPOSE" "TRANSPOSE" "ADJOINT" */);
 typedef struct hlo_type { tt_dtype dtype; int rank; const int64_t *dims; } hlo_type;
-void hlo_custom_call(hlo_module *m, const char *target, int n, const hlo *xs, const char *backend_config, int n_results, const hlo_type *types, hlo *results);
+void hlo_custom_call(hlo_module *m, const char *target, int n, const hlo *xs, const char *backend_config, int n_results,
+                     const hlo_type *types, hlo *results);
 #endif

@@ -66,7 +66,8 @@ static const char *type_name(hlo x, char *out, size_t size) {
 
 hlo hlo_mismatch(hlo_module *m, const char *op, hlo want, hlo got) {
   char a[400], b[400];
-  return hlo_fail(m, TT_INTERNAL, "hlo %s: expected %s, got %s", op, type_name(want, a, sizeof a), type_name(got, b, sizeof b));
+  return hlo_fail(m, TT_INTERNAL, "hlo %s: expected %s, got %s", op, type_name(want, a, sizeof a),
+                  type_name(got, b, sizeof b));
 }
 
 bool hlo_agree(hlo_module *m, const char *op, hlo want, hlo got) {
@@ -109,7 +110,8 @@ hlo hlo_new(hlo_module *m, tt_dtype t, int rank, const int64_t *dims) {
   if (!node) return NULL;
   int64_t *own = (int64_t *)(node + 1);
   for (int i = 0; i < rank; i++) {
-    if (dims[i] < 0) return hlo_fail(m, TT_INTERNAL, "hlo: dim %d of a result is negative: %lld", i, (long long)dims[i]);
+    if (dims[i] < 0)
+      return hlo_fail(m, TT_INTERNAL, "hlo: dim %d of a result is negative: %lld", i, (long long)dims[i]);
     own[i] = dims[i];
   }
   node->value = (hlo_value){.id = m->next_id++, .dtype = (uint8_t)t, .rank = (uint8_t)rank, .dims = own};
@@ -329,7 +331,8 @@ static bool check_donation(hlo_module *m, int n_results, const hlo *results, con
   return true;
 }
 
-const char *hlo_finish(hlo_module *m, int n_results, const hlo *results, const int *donated_to, size_t *length, tt_error *err) {
+const char *hlo_finish(hlo_module *m, int n_results, const hlo *results, const int *donated_to, size_t *length,
+                       tt_error *err) {
   if (!hlo_ready(m, "return", n_results, results) || !check_donation(m, n_results, results, donated_to)) {
     hlo_get_error(m, err);
     return NULL;

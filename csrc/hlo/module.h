@@ -61,19 +61,24 @@ void hlo_put_type(hlo_module *m, tt_dtype t, int rank, const int64_t *dims);  /*
 void hlo_put_type_of(hlo_module *m, hlo x);
 void hlo_put_list(hlo_module *m, const char *before, int n, const int64_t *v); /* before "[1, 2]" */
 void hlo_put_list32(hlo_module *m, const char *before, int n, const int *v);
-void hlo_put_array(hlo_module *m, const char *before, int n, const int64_t *v, int64_t otherwise); /* before "array<i64: 1, 2>"; v NULL: n times otherwise */
-void hlo_put_pairs(hlo_module *m, const char *before, int n, const int64_t *low, const int64_t *high); /* "dense<[[0, 1]]> : tensor<1x2xi64>"; NULL: zeros */
-void hlo_put_signature(hlo_module *m, int n, const hlo *xs, int n_results, const hlo *results); /* " : (A, B) -> C" and the line's end */
+void hlo_put_array(hlo_module *m, const char *before, int n, const int64_t *v,
+                   int64_t otherwise); /* before "array<i64: 1, 2>"; v NULL: n times otherwise */
+void hlo_put_pairs(hlo_module *m, const char *before, int n, const int64_t *low,
+                   const int64_t *high); /* "dense<[[0, 1]]> : tensor<1x2xi64>"; NULL: zeros */
+void hlo_put_signature(hlo_module *m, int n, const hlo *xs, int n_results,
+                       const hlo *results); /* " : (A, B) -> C" and the line's end */
 /* "%r = "stablehlo.op"(%a, %b) " : the first part of the generic form; a name with a dot is taken as it is. */
 void hlo_open_generic(hlo_module *m, const char *op, int n_results, const hlo *results, int n, const hlo *xs);
 void hlo_put_precision(hlo_module *m, const char *before, tt_dtype t, int precision, bool attribute);
 
-/* Constants and iotas: print the line between begin and end; if the scope has the same line already, the new one is taken back. */
+/* Constants and iotas: print the line between begin and end; if the scope has the same line already, the new one is
+ * taken back. */
 size_t hlo_intern_begin(hlo_module *m);
 hlo hlo_intern_end(hlo_module *m, size_t start, tt_dtype t, int rank, const int64_t *dims);
 
 /* Prints "{ ^bb0(args): ... return }", the body by a call of it. False after an error. */
-bool hlo_region(hlo_module *m, bool isolated, int n_args, const hlo_type *args, hlo_body *body, void *user, int n_results, hlo *results);
+bool hlo_region(hlo_module *m, bool isolated, int n_args, const hlo_type *args, hlo_body *body, void *user,
+                int n_results, hlo *results);
 /* The body of one binary operation; user is its name. */
 void hlo_binary_body(hlo_module *m, const hlo *args, hlo *results, void *user);
 #endif

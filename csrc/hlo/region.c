@@ -1,11 +1,12 @@
 /* region.c: operations with bodies: reductions, windows, sorts, loops and branches.
  *
- * A body is printed where it stands, in a scope of its own: its constants are made inside it, its values do not leave it,
- * and only loops and branches may use values from outside (StableHLO's other bodies become computations of their own).
- * Results are numbered before the body, since their names are printed first. */
+ * A body is printed where it stands, in a scope of its own: its constants are made inside it, its values do not leave
+ * it, and only loops and branches may use values from outside (StableHLO's other bodies become computations of their
+ * own). Results are numbered before the body, since their names are printed first. */
 #include "hlo/module.h"
 
-bool hlo_region(hlo_module *m, bool isolated, int n_args, const hlo_type *types, hlo_body *body, void *user, int n_results, hlo *results) {
+bool hlo_region(hlo_module *m, bool isolated, int n_args, const hlo_type *types, hlo_body *body, void *user,
+                int n_results, hlo *results) {
   if (hlo_failed(m)) return false;
   hlo_scope scope = {m->scope, m->next_scope++, isolated};
   hlo *args = hlo_alloc(m, (size_t)n_args * sizeof *args);
@@ -59,7 +60,8 @@ static bool check_body(hlo_module *m, const char *op, int n, const hlo *got, con
 }
 
 /* xs of equal dims, inits of rank 0 and xs's dtypes: fills operands (2n) and the body's argument types (2n). */
-static bool reduction_operands(hlo_module *m, const char *op, int n, const hlo *xs, const hlo *inits, hlo *operands, hlo_type *types) {
+static bool reduction_operands(hlo_module *m, const char *op, int n, const hlo *xs, const hlo *inits, hlo *operands,
+                               hlo_type *types) {
   for (int i = 0; i < n; i++) {
     if (!hlo_same_dims(xs[i], xs[0])) return hlo_mismatch(m, op, xs[0], xs[i]), false;
     if (inits[i]->rank || inits[i]->dtype != xs[i]->dtype) return hlo_mismatch(m, op, xs[i], inits[i]), false;
@@ -107,11 +109,12 @@ hlo hlo_reduce(hlo_module *m, const char *op, hlo x, hlo init, int n_dims, const
   return r;
 }
 
-void hlo_reduce_n(hlo_module *m, int n, const hlo *xs, const hlo *inits, int n_dims, const int *dims, hlo_body *body, void *user,
-                  hlo *results) {
+void hlo_reduce_n(hlo_module *m, int n, const hlo *xs, const hlo *inits, int n_dims, const int *dims, hlo_body *body,
+                  void *user, hlo *results) {
   for (int i = 0; i < n; i++) results[i] = NULL;
   if (!hlo_ready(m, "reduce", n, xs) || !hlo_ready(m, "reduce", n, inits)) return;
-  hlo *operands = hlo_alloc(m, 4 * (size_t)n * sizeof *operands), *made = operands ? operands + 2 * n : NULL, *given = made ? made + n : NULL;
+  hlo *operands = hlo_alloc(m, 4 * (size_t)n * sizeof *operands), *made = operands ? operands + 2 * n : NULL,
+      *given = made ? made + n : NULL;
   hlo_type *types = hlo_alloc(m, 2 * (size_t)n * sizeof *types);
   int rank;
   int64_t left[HLO_MAX_RANK];
@@ -135,22 +138,25 @@ void hlo_reduce_n(hlo_module *m, int n, const hlo *xs, const hlo *inits, int n_d
 /* The number of windows along each dim. */
 static bool window_dims(hlo_module *m, const char *op, hlo x, const hlo_window *w, int64_t *out) {
   for (int i = 0; i < x->rank; i++) {
-    int64_t size = w->size ? w->size[i] : 1, stride = w->stride ? w->stride[i] : 1, dilation = w->dilation ? w->dilation[i] : 1;
+    int64_t size = w->size ? w->size[i] : 1, stride = w->stride ? w->stride[i] : 1,
+            dilation = w->dilation ? w->dilation[i] : 1;
     int64_t base = w->base_dilation ? w->base_dilation[i] : 1;
     if (size < 1 || stride < 1 || dilation < 1 || base < 1)
       return hlo_fail(m, TT_INTERNAL, "hlo %s: sizes, strides and dilations of dim %d are not positive", op, i), false;
-    int64_t length = (x->dims[i] ? (x->dims[i] - 1) * base + 1 : 0) + (w->low ? w->low[i] : 0) + (w->high ? w->high[i] : 0);
+    int64_t length =
+        (x->dims[i] ? (x->dims[i] - 1) * base + 1 : 0) + (w->low ? w->low[i] : 0) + (w->high ? w->high[i] : 0);
     int64_t reach = (size - 1) * dilation + 1;
     out[i] = length < reach ? 0 : (length - reach) / stride + 1;
   }
   return true;
 }
 
-void hlo_reduce_window_n(hlo_module *m, int n, const hlo *xs, const hlo *inits, const hlo_window *w, hlo_body *body, void *user,
-                         hlo *results) {
+void hlo_reduce_window_n(hlo_module *m, int n, const hlo *xs, const hlo *inits, const hlo_window *w, hlo_body *body,
+                         void *user, hlo *results) {
   for (int i = 0; i < n; i++) results[i] = NULL;
   if (!hlo_ready(m, "reduce_window", n, xs) || !hlo_ready(m, "reduce_window", n, inits)) return;
-  hlo *operands = hlo_alloc(m, 4 * (size_t)n * sizeof *operands), *made = operands ? operands + 2 * n : NULL, *given = made ? made + n : NULL;
+  hlo *operands = hlo_alloc(m, 4 * (size_t)n * sizeof *operands), *made = operands ? operands + 2 * n : NULL,
+      *given = made ? made + n : NULL;
   hlo_type *types = hlo_alloc(m, 2 * (size_t)n * sizeof *types);
   int64_t dims[HLO_MAX_RANK];
   if (!operands || !types || !reduction_operands(m, "reduce_window", n, xs, inits, operands, types)) return;
@@ -160,7 +166,8 @@ void hlo_reduce_window_n(hlo_module *m, int n, const hlo *xs, const hlo *inits, 
     if (!(made[i] = hlo_new(m, xs[i]->dtype, rank, dims))) return;
   hlo_open_generic(m, "reduce_window", n, made, 2 * n, operands);
   hlo_put(m, " (");
-  if (!hlo_region(m, true, 2 * n, types, body, user, n, given) || !check_body(m, "reduce_window", n, given, types)) return;
+  if (!hlo_region(m, true, 2 * n, types, body, user, n, given) || !check_body(m, "reduce_window", n, given, types))
+    return;
   hlo_put_array(m, ") {window_dimensions = ", rank, w->size, 1);
   hlo_put_array(m, ", window_strides = ", rank, w->stride, 1);
   hlo_put_array(m, ", base_dilations = ", rank, w->base_dilation, 1);
@@ -185,7 +192,8 @@ hlo hlo_select_and_scatter(hlo_module *m, hlo x, hlo source, hlo init, const cha
   hlo xs[] = {x, source, init}, given;
   int64_t dims[HLO_MAX_RANK];
   if (!hlo_ready(m, "select_and_scatter", 3, xs)) return NULL;
-  if (w->base_dilation || w->dilation) return hlo_fail(m, TT_INTERNAL, "hlo select_and_scatter: windows have no dilation");
+  if (w->base_dilation || w->dilation)
+    return hlo_fail(m, TT_INTERNAL, "hlo select_and_scatter: windows have no dilation");
   if (init->rank || init->dtype != x->dtype) return hlo_mismatch(m, "select_and_scatter", x, init);
   if (!window_dims(m, "select_and_scatter", x, w, dims)) return NULL;
   hlo_type types[] = {{(tt_dtype)x->dtype, 0, NULL}, {(tt_dtype)x->dtype, 0, NULL}};

@@ -53,15 +53,16 @@ hlo hlo_fft(hlo_module *m, hlo x, const char *type, int n, const int64_t *length
   bool to_complex = !strcmp(type, "RFFT"), to_real = !strcmp(type, "IRFFT");
   tt_dtype t = (tt_dtype)x->dtype;
   bool real = t == TT_F32 || t == TT_F64, complex = t == TT_C64 || t == TT_C128;
-  if (to_complex ? !real : !complex) return hlo_fail(m, TT_INTERNAL, "hlo fft: %s does not take %s", type, tt_dtype_hlo(t));
+  if (to_complex ? !real : !complex)
+    return hlo_fail(m, TT_INTERNAL, "hlo fft: %s does not take %s", type, tt_dtype_hlo(t));
   int64_t dims[HLO_MAX_RANK];
   memcpy(dims, x->dims, x->rank * sizeof *dims);
   for (int i = 0; i < n; i++) {
     int at = x->rank - n + i;
     bool half = i == n - 1 && to_real;
     if (x->dims[at] != (half ? length[i] / 2 + 1 : length[i]))
-      return hlo_fail(m, TT_INTERNAL, "hlo fft: dim %d of size %lld does not fit length %lld", at, (long long)x->dims[at],
-                      (long long)length[i]);
+      return hlo_fail(m, TT_INTERNAL, "hlo fft: dim %d of size %lld does not fit length %lld", at,
+                      (long long)x->dims[at], (long long)length[i]);
     dims[at] = i == n - 1 && to_complex ? length[i] / 2 + 1 : length[i];
   }
   if (to_complex) t = t == TT_F32 ? TT_C64 : TT_C128;
@@ -95,7 +96,8 @@ hlo hlo_triangular_solve(hlo_module *m, hlo a, hlo b, bool left, bool lower, boo
   if (!hlo_ready(m, "triangular_solve", 2, xs)) return NULL;
   bool fits = is_square(a) && a->rank == b->rank && a->dtype == b->dtype;
   for (int i = 0; fits && i < a->rank - 2; i++) fits = a->dims[i] == b->dims[i];
-  if (!fits || b->dims[b->rank - (left ? 2 : 1)] != a->dims[a->rank - 1]) return hlo_mismatch(m, "triangular_solve", a, b);
+  if (!fits || b->dims[b->rank - (left ? 2 : 1)] != a->dims[a->rank - 1])
+    return hlo_mismatch(m, "triangular_solve", a, b);
   hlo r = hlo_new(m, b->dtype, b->rank, b->dims);
   if (!r) return NULL;
   hlo_open_generic(m, "triangular_solve", 1, &r, 2, xs);

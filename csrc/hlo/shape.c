@@ -1,7 +1,8 @@
-/* shape.c: operations that move elements and compute none: reshape, transpose, broadcast, slices, pad, concatenate, reverse.
+/* shape.c: operations that move elements and compute none: reshape, transpose, broadcast, slices, pad, concatenate,
+ * reverse.
  *
- * Each returns its operand when it would change nothing, so callers need not ask. Result dims are computed here from the
- * arguments; what does not fit is an error of the rule that asked, never of the plugin. */
+ * Each returns its operand when it would change nothing, so callers need not ask. Result dims are computed here from
+ * the arguments; what does not fit is an error of the rule that asked, never of the plugin. */
 #include "hlo/module.h"
 
 static int64_t product(int rank, const int64_t *dims) {
@@ -96,8 +97,8 @@ hlo hlo_slice(hlo_module *m, hlo x, const int64_t *start, const int64_t *limit, 
   for (int i = 0; i < x->rank; i++) {
     int64_t step = stride ? stride[i] : 1;
     if (start[i] < 0 || limit[i] < start[i] || limit[i] > x->dims[i] || step < 1)
-      return hlo_fail(m, TT_INTERNAL, "hlo slice: [%lld:%lld:%lld] is out of range for dim %d of size %lld", (long long)start[i],
-                      (long long)limit[i], (long long)step, i, (long long)x->dims[i]);
+      return hlo_fail(m, TT_INTERNAL, "hlo slice: [%lld:%lld:%lld] is out of range for dim %d of size %lld",
+                      (long long)start[i], (long long)limit[i], (long long)step, i, (long long)x->dims[i]);
     dims[i] = (limit[i] - start[i] + step - 1) / step;
   }
   if (equal_dims(x, x->rank, dims)) return x; /* all of each dim: no other slice is as large */
@@ -129,7 +130,8 @@ hlo hlo_slice_dim(hlo_module *m, hlo x, int dim, int64_t start, int64_t limit, i
 
 static bool check_starts(hlo_module *m, const char *op, int n, const hlo *starts) {
   for (int i = 0; i < n; i++) {
-    if (starts[i]->rank || starts[i]->dtype < TT_U8 || starts[i]->dtype > TT_I64 || starts[i]->dtype != starts[0]->dtype) {
+    if (starts[i]->rank || starts[i]->dtype < TT_U8 || starts[i]->dtype > TT_I64 ||
+        starts[i]->dtype != starts[0]->dtype) {
       hlo_fail(m, TT_INTERNAL, "hlo %s: starts are not rank-0 integers of one dtype", op);
       return false;
     }
@@ -156,7 +158,8 @@ hlo hlo_dynamic_slice(hlo_module *m, hlo x, const hlo *starts, const int64_t *si
 
 hlo hlo_dynamic_update_slice(hlo_module *m, hlo x, hlo update, const hlo *starts) {
   hlo xs[HLO_MAX_RANK + 2] = {x, update};
-  if (!hlo_ready(m, "dynamic_update_slice", 2, xs) || !hlo_ready(m, "dynamic_update_slice", x->rank, starts)) return NULL;
+  if (!hlo_ready(m, "dynamic_update_slice", 2, xs) || !hlo_ready(m, "dynamic_update_slice", x->rank, starts))
+    return NULL;
   if (!check_starts(m, "dynamic_update_slice", x->rank, starts)) return NULL;
   bool fits = x->rank == update->rank && x->dtype == update->dtype;
   for (int i = 0; fits && i < x->rank; i++) fits = update->dims[i] <= x->dims[i];

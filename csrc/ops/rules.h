@@ -3,11 +3,24 @@
 #define TT_OPS_RULES_H
 #include "ops/op.h"
 
+/* conv.c */
+tt_rule rule_conv_tbc;
+tt_rule rule_convolution;
+tt_rule rule_convolution_backward;
+
 /* create.c */
 tt_rule rule_arange;
 tt_rule rule_eye;
 tt_rule rule_linspace;
 tt_rule rule_triangle_indices;
+
+/* dot.c */
+tt_rule rule_addbmm;
+tt_rule rule_addmm;
+tt_rule rule_addmm_activation;
+tt_rule rule_addr;
+tt_rule rule_int_mm;
+tt_rule rule_matmul;
 
 /* index.c */
 tt_rule rule_embedding;
@@ -20,6 +33,15 @@ tt_rule rule_masked_index;
 tt_rule rule_search_sorted;
 tt_rule rule_take;
 
+/* loss.c */
+tt_rule rule_binary_cross_entropy;
+tt_rule rule_binary_cross_entropy_backward;
+tt_rule rule_binary_cross_entropy_with_logits;
+tt_rule rule_distance_loss;
+tt_rule rule_distance_loss_backward;
+tt_rule rule_nll_loss;
+tt_rule rule_nll_loss_backward;
+
 /* norm.c */
 tt_rule rule_batch_norm;
 tt_rule rule_batch_norm_backward;
@@ -30,6 +52,13 @@ tt_rule rule_layer_norm_backward;
 tt_rule rule_rms_norm_backward;
 tt_rule rule_softmax;
 tt_rule rule_softmax_backward;
+
+/* optim.c */
+tt_rule rule_amp_unscale;
+tt_rule rule_amp_update_scale;
+tt_rule rule_fused_adagrad;
+tt_rule rule_fused_adam;
+tt_rule rule_fused_sgd;
 
 /* pad.c */
 tt_rule rule_col2im;
@@ -53,6 +82,10 @@ tt_rule rule_random;
 tt_rule rule_randperm;
 tt_rule rule_rrelu_with_noise;
 tt_rule rule_uniform;
+
+/* sample.c */
+tt_rule rule_poisson;
+tt_rule rule_standard_gamma;
 
 /* scatter.c */
 tt_rule rule_embedding_backward;

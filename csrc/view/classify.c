@@ -1,8 +1,8 @@
 /* classify.c: works out how a view lies in its base.
  *
- * Going from the innermost dim outwards, a run either fits in the current base dim, or fills it and goes on in the next, or
- * steps over it; where it does none of these the dim is merged with the next one, and where a second run begins inside a dim
- * the dim is split there. What cannot be split so is TT_VIEW_ANY. No value is made here. */
+ * Going from the innermost dim outwards, a run either fits in the current base dim, or fills it and goes on in the
+ * next, or steps over it; where it does none of these the dim is merged with the next one, and where a second run
+ * begins inside a dim the dim is split there. What cannot be split so is TT_VIEW_ANY. No value is made here. */
 #include <string.h>
 
 #include "view/layout.h"
@@ -198,7 +198,8 @@ static bool is_whole(const tt_view *v, tt_dtype base_dtype, int base_rank, const
   return contiguous || empty;
 }
 
-void tt_view_layout_make(view_layout *l, const tt_view *v, tt_dtype base_dtype, int base_rank, const int64_t *base_dims) {
+void tt_view_layout_make(view_layout *l, const tt_view *v, tt_dtype base_dtype, int base_rank,
+                         const int64_t *base_dims) {
   memset(l, 0, offsetof(view_layout, box));
   retyped_dims(l, (tt_dtype)v->dtype, base_dtype, base_rank, base_dims);
   find_runs(l, v);

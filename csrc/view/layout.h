@@ -1,9 +1,10 @@
 /* layout.h: how a view lies in its base: what reading and writing share. For files of view/ only.
  *
- * Sizes of 1 say nothing, and stride 0 repeats elements: both are set aside. The other dims, by decreasing stride and merged
- * where one continues the next, are runs. The base's dims are split and merged until each run lies in one of them: then the
- * view is a box there, with a start, a size and a step in each dim. All of this depends on sizes, strides and the base alone;
- * the offset only says where the box starts, so that one program serves every offset at which the box fits. */
+ * Sizes of 1 say nothing, and stride 0 repeats elements: both are set aside. The other dims, by decreasing stride and
+ * merged where one continues the next, are runs. The base's dims are split and merged until each run lies in one of
+ * them: then the view is a box there, with a start, a size and a step in each dim. All of this depends on sizes,
+ * strides and the base alone; the offset only says where the box starts, so that one program serves every offset at
+ * which the box fits. */
 #ifndef TT_VIEW_LAYOUT_H
 #define TT_VIEW_LAYOUT_H
 #include "view/view.h"
@@ -33,7 +34,8 @@ typedef struct view_layout {
   view_box_dim box[VIEW_BOX_RANK];
 } view_layout;
 
-void tt_view_layout_make(view_layout *l, const tt_view *v, tt_dtype base_dtype, int base_rank, const int64_t *base_dims);
+void tt_view_layout_make(view_layout *l, const tt_view *v, tt_dtype base_dtype, int base_rank,
+                         const int64_t *base_dims);
 
 /* The base in the view's dtype with dims l->base_dims, and back. */
 hlo tt_view_retype(hlo_module *m, const view_layout *l, hlo base, tt_dtype t);
@@ -42,7 +44,8 @@ hlo tt_view_untype(hlo_module *m, const view_layout *l, hlo x, hlo base);
 hlo tt_view_offset(hlo_module *m, const view_layout *l, const tt_view *v, hlo offset);
 /* Where the box starts in each dim of the base, rank-0 values; constants if offset is NULL. */
 void tt_view_starts(hlo_module *m, const view_layout *l, const tt_view *v, hlo offset, hlo *starts);
-/* The smallest contiguous box that holds the view's elements: size (n - 1) * step + 1 in each dim. x has the box's dims. */
+/* The smallest contiguous box that holds the view's elements: size (n - 1) * step + 1 in each dim. x has the box's
+ * dims. */
 hlo tt_view_cut(hlo_module *m, const view_layout *l, const tt_view *v, hlo offset, hlo x);
 /* x flat, from the offset on, n elements. */
 hlo tt_view_cut_flat(hlo_module *m, const view_layout *l, const tt_view *v, hlo offset, hlo x, int64_t n);

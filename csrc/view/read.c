@@ -1,8 +1,8 @@
 /* read.c: a view's elements as a value, and what writing shares with reading.
  *
- * A box is cut out of the base in the base's own refined shape; other views whose elements do not overlap are cut out of the
- * flat base, run by run, padding each run to its stride; the rest is gathered. Then come transpose, reshape and broadcast
- * to the view's dims. Nothing is emitted that changes nothing. */
+ * A box is cut out of the base in the base's own refined shape; other views whose elements do not overlap are cut out
+ * of the flat base, run by run, padding each run to its stride; the rest is gathered. Then come transpose, reshape and
+ * broadcast to the view's dims. Nothing is emitted that changes nothing. */
 #include <string.h>
 
 #include "view/layout.h"
@@ -53,7 +53,8 @@ void tt_view_starts(hlo_module *m, const view_layout *l, const tt_view *v, hlo o
     }
     if (!o) o = tt_view_offset(m, l, v, offset);
     starts[i] = d->stride > 1 ? by_constant(m, "divide", o, d->stride) : o;
-    if (!first) starts[i] = by_constant(m, "remainder", starts[i], d->extent); /* no dim outside moves: it is in range */
+    if (!first)
+      starts[i] = by_constant(m, "remainder", starts[i], d->extent); /* no dim outside moves: it is in range */
     first = false;
   }
 }
@@ -126,7 +127,8 @@ static hlo read_box(hlo_module *m, const view_layout *l, const tt_view *v, hlo o
   return hlo_slice(m, x, start, limit, step);
 }
 
-/* One run after the other, from the outer: [..., what is left] becomes [..., size, stride], cut to what is left then. */
+/* One run after the other, from the outer: [..., what is left] becomes [..., size, stride], cut to what is left then.
+ */
 static hlo read_flat(hlo_module *m, const view_layout *l, const tt_view *v, hlo offset, hlo x) {
   int64_t low[TT_MAX_RANK] = {0}, high[TT_MAX_RANK] = {0}, dims[TT_MAX_RANK + 1], left = 1;
   for (int j = 0; j < l->n_runs; j++) left += (l->runs[j].size - 1) * l->runs[j].stride;

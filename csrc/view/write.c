@@ -1,13 +1,15 @@
 /* write.c: a base with a view's elements replaced: reading backwards.
  *
- * A view that covers the base gives it all its elements, and the old ones are not read. A box is put into its place; where
- * it has steps, the elements between are kept by a mask. Other views without overlap are put into the flat base run by run;
- * only overlapping ones are scattered. Where a dim repeats elements, the first of its values is the one written. */
+ * A view that covers the base gives it all its elements, and the old ones are not read. A box is put into its place;
+ * where it has steps, the elements between are kept by a mask. Other views without overlap are put into the flat base
+ * run by run; only overlapping ones are scattered. Where a dim repeats elements, the first of its values is the one
+ * written. */
 #include <string.h>
 
 #include "view/layout.h"
 
-/* The value's elements once each, in the order of decreasing strides, in any shape; in the view's own order if in_order. */
+/* The value's elements once each, in the order of decreasing strides, in any shape; in the view's own order if
+ * in_order. */
 static hlo collect(hlo_module *m, const view_layout *l, const tt_view *v, bool in_order, hlo value) {
   int perm[TT_MAX_RANK], inverse[TT_MAX_RANK];
   int64_t zeros[TT_MAX_RANK] = {0}, limit[TT_MAX_RANK], sizes[TT_MAX_RANK];
@@ -31,7 +33,8 @@ static hlo interleave(hlo_module *m, hlo old, hlo value, int rank, const int64_t
     between[i] = step[i] - 1;
     if (step[i] == 1 || !old || old->dims[i] == 1) continue;
     hlo along = hlo_iota(m, old->dims[i] <= INT32_MAX ? TT_I32 : TT_I64, old->rank, old->dims, i);
-    hlo here = hlo_compare(m, "EQ", hlo_binary_scalar(m, "remainder", along, (double)step[i]), hlo_full_like(m, along, 0));
+    hlo here =
+        hlo_compare(m, "EQ", hlo_binary_scalar(m, "remainder", along, (double)step[i]), hlo_full_like(m, along, 0));
     mask = mask ? hlo_binary(m, "and", mask, here) : here;
   }
   if (!mask) return value;
@@ -105,7 +108,8 @@ hlo tt_view_write(hlo_module *m, hlo base, const tt_view *v, hlo offset, hlo val
   bool fits = value->dtype == v->dtype && value->rank == v->rank;
   for (int i = 0; fits && i < v->rank; i++) fits = value->dims[i] == v->sizes[i];
   if (!fits)
-    return hlo_fail(m, TT_INTERNAL, "view write: the value is not of the view's dtype and sizes (%s of rank %d, got %s of rank %d)",
+    return hlo_fail(m, TT_INTERNAL,
+                    "view write: the value is not of the view's dtype and sizes (%s of rank %d, got %s of rank %d)",
                     tt_dtype_hlo((tt_dtype)v->dtype), v->rank, tt_dtype_hlo((tt_dtype)value->dtype), value->rank);
   view_layout l;
   tt_view_layout_make(&l, v, (tt_dtype)base->dtype, base->rank, base->dims);

@@ -130,7 +130,10 @@ void test_fault_loop(const char *file, int line, const char *name, test_body *bo
         test_fail(file, line, "%s with %s %d failing leaves %lld blocks", name, kinds[kind], n, (long long)(tt_alloc_live() - blocks));
       if (atomic_load(&control->live) != objects)
         test_fail(file, line, "%s with %s %d failing leaves %d PJRT objects", name, kinds[kind], n, atomic_load(&control->live) - objects);
-      if (failed || !hit) break;
+      if (failed || !hit) {
+        printf("  %s: %d faults of kind %s\n", name, n, kinds[kind]);
+        break;
+      }
       if (n > 5000) {
         test_fail(file, line, "%s has no end of faults", name);
         break;

@@ -12,9 +12,27 @@
 static hlo put(hlo_case_result *o, hlo x) { return o->results[o->n++] = x; }
 
 static void unary(hlo_module *m, hlo_case_result *o) {
-  static const char *const ops[] = {"abs", "cbrt", "ceil", "cosine", "exponential", "exponential_minus_one", "floor", "log",
-    "log_plus_one", "logistic", "negate", "round_nearest_afz", "round_nearest_even", "rsqrt", "sign", "sine", "sqrt", "tan", "tanh"};
-  hlo x = hlo_parameter(m, TT_F32, DIMS(2, 3)), z = hlo_parameter(m, TT_C64, DIMS(3)), i = hlo_parameter(m, TT_I32, 0, NULL);
+  static const char *const ops[] = {"abs",
+                                    "cbrt",
+                                    "ceil",
+                                    "cosine",
+                                    "exponential",
+                                    "exponential_minus_one",
+                                    "floor",
+                                    "log",
+                                    "log_plus_one",
+                                    "logistic",
+                                    "negate",
+                                    "round_nearest_afz",
+                                    "round_nearest_even",
+                                    "rsqrt",
+                                    "sign",
+                                    "sine",
+                                    "sqrt",
+                                    "tan",
+                                    "tanh"};
+  hlo x = hlo_parameter(m, TT_F32, DIMS(2, 3)), z = hlo_parameter(m, TT_C64, DIMS(3)),
+      i = hlo_parameter(m, TT_I32, 0, NULL);
   for (size_t k = 0; k < sizeof ops / sizeof *ops; k++) put(o, hlo_unary(m, ops[k], x));
   put(o, hlo_unary(m, "is_finite", x));
   put(o, hlo_unary(m, "real", z));
@@ -28,8 +46,10 @@ static void unary(hlo_module *m, hlo_case_result *o) {
 }
 
 static void chlo(hlo_module *m, hlo_case_result *o) {
-  static const char *const ops[] = {"chlo.erf", "chlo.erfc", "chlo.erf_inv", "chlo.lgamma", "chlo.digamma", "chlo.bessel_i1e", "chlo.acos",
-    "chlo.acosh", "chlo.asin", "chlo.asinh", "chlo.atan", "chlo.atanh", "chlo.cosh", "chlo.sinh", "chlo.tan", "chlo.is_inf"};
+  static const char *const ops[] = {"chlo.erf",     "chlo.erfc",       "chlo.erf_inv", "chlo.lgamma",
+                                    "chlo.digamma", "chlo.bessel_i1e", "chlo.acos",    "chlo.acosh",
+                                    "chlo.asin",    "chlo.asinh",      "chlo.atan",    "chlo.atanh",
+                                    "chlo.cosh",    "chlo.sinh",       "chlo.tan",     "chlo.is_inf"};
   hlo x = hlo_parameter(m, TT_F32, DIMS(2, 3)), y = hlo_parameter(m, TT_F32, DIMS(2, 3));
   for (size_t k = 0; k < sizeof ops / sizeof *ops; k++) put(o, hlo_unary(m, ops[k], x));
   put(o, hlo_binary(m, "chlo.next_after", x, y));
@@ -38,10 +58,23 @@ static void chlo(hlo_module *m, hlo_case_result *o) {
 }
 
 static void binary(hlo_module *m, hlo_case_result *o) {
-  static const char *const floats[] = {"add", "atan2", "divide", "maximum", "minimum", "multiply", "power", "remainder", "subtract"};
-  static const char *const ints[] = {"add", "and", "divide", "maximum", "multiply", "or", "power", "remainder", "shift_left",
-    "shift_right_arithmetic", "shift_right_logical", "subtract", "xor"};
-  hlo x = hlo_parameter(m, TT_F32, DIMS(2, 3)), y = hlo_parameter(m, TT_F32, DIMS(2, 3)), s = hlo_parameter(m, TT_F32, 0, NULL);
+  static const char *const floats[] = {"add",      "atan2", "divide",    "maximum", "minimum",
+                                       "multiply", "power", "remainder", "subtract"};
+  static const char *const ints[] = {"add",
+                                     "and",
+                                     "divide",
+                                     "maximum",
+                                     "multiply",
+                                     "or",
+                                     "power",
+                                     "remainder",
+                                     "shift_left",
+                                     "shift_right_arithmetic",
+                                     "shift_right_logical",
+                                     "subtract",
+                                     "xor"};
+  hlo x = hlo_parameter(m, TT_F32, DIMS(2, 3)), y = hlo_parameter(m, TT_F32, DIMS(2, 3)),
+      s = hlo_parameter(m, TT_F32, 0, NULL);
   hlo i = hlo_parameter(m, TT_I64, DIMS(5)), j = hlo_parameter(m, TT_I64, DIMS(5));
   for (size_t k = 0; k < sizeof floats / sizeof *floats; k++) put(o, hlo_binary(m, floats[k], x, y));
   for (size_t k = 0; k < sizeof ints / sizeof *ints; k++) put(o, hlo_binary(m, ints[k], i, j));
@@ -53,8 +86,10 @@ static void binary(hlo_module *m, hlo_case_result *o) {
 
 static void compare(hlo_module *m, hlo_case_result *o) {
   static const char *const directions[] = {"EQ", "NE", "GE", "GT", "LE", "LT"};
-  hlo x = hlo_parameter(m, TT_F32, DIMS(2, 3)), y = hlo_parameter(m, TT_F32, DIMS(2, 3)), s = hlo_parameter(m, TT_F32, 0, NULL);
-  hlo u = hlo_parameter(m, TT_U8, DIMS(4)), b = hlo_parameter(m, TT_BOOL, DIMS(4)), z = hlo_parameter(m, TT_C64, DIMS(4));
+  hlo x = hlo_parameter(m, TT_F32, DIMS(2, 3)), y = hlo_parameter(m, TT_F32, DIMS(2, 3)),
+      s = hlo_parameter(m, TT_F32, 0, NULL);
+  hlo u = hlo_parameter(m, TT_U8, DIMS(4)), b = hlo_parameter(m, TT_BOOL, DIMS(4)),
+      z = hlo_parameter(m, TT_C64, DIMS(4));
   hlo p = NULL;
   for (int k = 0; k < 6; k++) p = put(o, hlo_compare(m, directions[k], x, y));
   put(o, hlo_compare(m, "LT", x, s));
@@ -72,8 +107,8 @@ static void compare(hlo_module *m, hlo_case_result *o) {
 
 /* Each dtype to some others. f8 and f4 narrower than what all plugins have stand in a module of their own. */
 static void convert(hlo_module *m, hlo_case_result *o) {
-  static const tt_dtype all[] = {TT_BOOL, TT_U8, TT_U16, TT_U32, TT_U64, TT_I8, TT_I16, TT_I32, TT_I64, TT_F16, TT_BF16, TT_F32, TT_F64,
-                                 TT_C64, TT_C128};
+  static const tt_dtype all[] = {TT_BOOL, TT_U8,  TT_U16,  TT_U32, TT_U64, TT_I8,  TT_I16, TT_I32,
+                                 TT_I64,  TT_F16, TT_BF16, TT_F32, TT_F64, TT_C64, TT_C128};
   static const tt_dtype to[] = {TT_BOOL, TT_I64, TT_F32, TT_C64};
   for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
     hlo x = hlo_parameter(m, all[i], DIMS(3));
@@ -102,8 +137,10 @@ static void convert_microscaling(hlo_module *m, hlo_case_result *o) {
 }
 
 static void bitcast(hlo_module *m, hlo_case_result *o) {
-  hlo f = hlo_parameter(m, TT_F32, DIMS(2, 4)), z = hlo_parameter(m, TT_C64, DIMS(3)), b = hlo_parameter(m, TT_BOOL, DIMS(4));
-  hlo d = hlo_parameter(m, TT_F64, DIMS(3)), p = hlo_parameter(m, TT_F32, DIMS(3, 2)), q = hlo_parameter(m, TT_C64, DIMS(3, 2));
+  hlo f = hlo_parameter(m, TT_F32, DIMS(2, 4)), z = hlo_parameter(m, TT_C64, DIMS(3)),
+      b = hlo_parameter(m, TT_BOOL, DIMS(4));
+  hlo d = hlo_parameter(m, TT_F64, DIMS(3)), p = hlo_parameter(m, TT_F32, DIMS(3, 2)),
+      q = hlo_parameter(m, TT_C64, DIMS(3, 2));
   hlo bytes = hlo_parameter(m, TT_U8, DIMS(3, 8));
   put(o, hlo_bitcast(m, f, TT_I32));
   put(o, hlo_bitcast(m, f, TT_U8));
@@ -160,8 +197,9 @@ static void constants(hlo_module *m, hlo_case_result *o) {
 }
 
 static void limits(hlo_module *m, hlo_case_result *o) {
-  static const tt_dtype all[] = {TT_BOOL, TT_U8, TT_U16, TT_U32, TT_U64, TT_I8, TT_I16, TT_I32, TT_I64, TT_F16, TT_BF16, TT_F32, TT_F64,
-                                 TT_F8E4M3FN, TT_F8E5M2, TT_F8E4M3FNUZ, TT_F8E5M2FNUZ};
+  static const tt_dtype all[] = {TT_BOOL, TT_U8,       TT_U16,    TT_U32,        TT_U64,       TT_I8,
+                                 TT_I16,  TT_I32,      TT_I64,    TT_F16,        TT_BF16,      TT_F32,
+                                 TT_F64,  TT_F8E4M3FN, TT_F8E5M2, TT_F8E4M3FNUZ, TT_F8E5M2FNUZ};
   for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
     put(o, hlo_lowest(m, all[i]));
     put(o, hlo_highest(m, all[i]));
@@ -169,7 +207,8 @@ static void limits(hlo_module *m, hlo_case_result *o) {
 }
 
 static void shape(hlo_module *m, hlo_case_result *o) {
-  hlo x = hlo_parameter(m, TT_F32, DIMS(2, 3, 4)), s = hlo_parameter(m, TT_F32, 0, NULL), e = hlo_parameter(m, TT_F32, DIMS(0, 3));
+  hlo x = hlo_parameter(m, TT_F32, DIMS(2, 3, 4)), s = hlo_parameter(m, TT_F32, 0, NULL),
+      e = hlo_parameter(m, TT_F32, DIMS(0, 3));
   hlo i = hlo_parameter(m, TT_I32, 0, NULL), zero = hlo_int(m, TT_I32, 0);
   put(o, hlo_reshape(m, x, DIMS(4, 6)));
   put(o, hlo_reshape(m, s, DIMS(1, 1)));
@@ -207,7 +246,8 @@ static void scaled_add(hlo_module *m, const hlo *a, hlo *r, void *user) {
 
 static void reduce(hlo_module *m, hlo_case_result *o) {
   static const char *const ops[] = {"add", "multiply", "maximum", "minimum"};
-  hlo x = hlo_parameter(m, TT_F32, DIMS(2, 3, 4)), b = hlo_parameter(m, TT_BOOL, DIMS(2, 3)), zero = hlo_float(m, TT_F32, 0);
+  hlo x = hlo_parameter(m, TT_F32, DIMS(2, 3, 4)), b = hlo_parameter(m, TT_BOOL, DIMS(2, 3)),
+      zero = hlo_float(m, TT_F32, 0);
   for (int k = 0; k < 4; k++) put(o, hlo_reduce(m, ops[k], x, zero, 2, (int[]){0, 2}));
   put(o, hlo_reduce(m, "or", b, hlo_int(m, TT_BOOL, 0), 1, (int[]){1}));
   put(o, hlo_reduce(m, "and", b, hlo_int(m, TT_BOOL, 1), 2, (int[]){0, 1}));
@@ -225,7 +265,8 @@ static void reduce(hlo_module *m, hlo_case_result *o) {
 static void windows(hlo_module *m, hlo_case_result *o) {
   hlo x = hlo_parameter(m, TT_F32, DIMS(1, 1, 7, 8)), low = hlo_lowest(m, TT_F32), zero = hlo_float(m, TT_F32, 0);
   int64_t size[] = {1, 1, 2, 3}, stride[] = {1, 1, 2, 2}, dilation[] = {1, 1, 2, 1}, pad[] = {0, 0, 1, 1};
-  hlo_window w = {size, stride, NULL, NULL, pad, pad}, dilated = {size, stride, dilation, NULL, pad, NULL}, base = {size, NULL, NULL, dilation, NULL, NULL};
+  hlo_window w = {size, stride, NULL, NULL, pad, pad}, dilated = {size, stride, dilation, NULL, pad, NULL},
+             base = {size, NULL, NULL, dilation, NULL, NULL};
   hlo y = put(o, hlo_reduce_window(m, "maximum", x, low, &w));
   put(o, hlo_reduce_window(m, "add", x, zero, &dilated));
   put(o, hlo_reduce_window(m, "add", x, zero, &base));
@@ -290,26 +331,50 @@ static void control(hlo_module *m, hlo_case_result *o) {
 }
 
 static void gather(hlo_module *m, hlo_case_result *o) {
-  hlo x = hlo_parameter(m, TT_F32, DIMS(5, 4)), i = hlo_parameter(m, TT_I64, DIMS(2, 3)), v = hlo_parameter(m, TT_I32, DIMS(7, 2));
-  hlo_gather_dims rows = {.n_offset = 1, .n_collapsed = 1, .n_start = 1, .index_vector_dim = 2, .offset = (int[]){2}, .collapsed = (int[]){0},
-                          .start_index_map = (int[]){0}, .slice_sizes = (int64_t[]){1, 4}};
+  hlo x = hlo_parameter(m, TT_F32, DIMS(5, 4)), i = hlo_parameter(m, TT_I64, DIMS(2, 3)),
+      v = hlo_parameter(m, TT_I32, DIMS(7, 2));
+  hlo_gather_dims rows = {.n_offset = 1,
+                          .n_collapsed = 1,
+                          .n_start = 1,
+                          .index_vector_dim = 2,
+                          .offset = (int[]){2},
+                          .collapsed = (int[]){0},
+                          .start_index_map = (int[]){0},
+                          .slice_sizes = (int64_t[]){1, 4}};
   put(o, hlo_gather(m, x, i, &rows));
-  hlo_gather_dims points = {.n_collapsed = 2, .n_start = 2, .index_vector_dim = 1, .collapsed = (int[]){0, 1}, .start_index_map = (int[]){0, 1},
+  hlo_gather_dims points = {.n_collapsed = 2,
+                            .n_start = 2,
+                            .index_vector_dim = 1,
+                            .collapsed = (int[]){0, 1},
+                            .start_index_map = (int[]){0, 1},
                             .slice_sizes = (int64_t[]){1, 1}};
   hlo picked = put(o, hlo_gather(m, x, v, &points));
-  hlo_scatter_dims back = {.n_inserted = 2, .n_scatter = 2, .index_vector_dim = 1, .inserted = (int[]){0, 1}, .scatter_to_operand = (int[]){0, 1}};
+  hlo_scatter_dims back = {.n_inserted = 2,
+                           .n_scatter = 2,
+                           .index_vector_dim = 1,
+                           .inserted = (int[]){0, 1},
+                           .scatter_to_operand = (int[]){0, 1}};
   put(o, hlo_scatter(m, "add", x, v, picked, &back));
   put(o, hlo_scatter(m, "replace", x, v, picked, &back));
   put(o, hlo_scatter(m, "maximum", x, v, picked, &back));
-  hlo_scatter_dims whole = {.n_update_window = 1, .n_inserted = 1, .n_scatter = 1, .index_vector_dim = 2, .update_window = (int[]){2},
-                            .inserted = (int[]){0}, .scatter_to_operand = (int[]){0}, .sorted = true, .unique = true};
+  hlo_scatter_dims whole = {.n_update_window = 1,
+                            .n_inserted = 1,
+                            .n_scatter = 1,
+                            .index_vector_dim = 2,
+                            .update_window = (int[]){2},
+                            .inserted = (int[]){0},
+                            .scatter_to_operand = (int[]){0},
+                            .sorted = true,
+                            .unique = true};
   put(o, hlo_scatter(m, "add", x, i, hlo_full(m, TT_F32, DIMS(2, 3, 4), 1), &whole));
 }
 
 static void dot(hlo_module *m, hlo_case_result *o) {
   hlo a = hlo_parameter(m, TT_F32, DIMS(5, 2, 3)), b = hlo_parameter(m, TT_F32, DIMS(5, 3, 4));
-  hlo h = hlo_parameter(m, TT_BF16, DIMS(2, 3)), i = hlo_parameter(m, TT_I32, DIMS(3)), e = hlo_parameter(m, TT_F32, DIMS(2, 0));
-  hlo_dot_dims batched = {1, 1, (int[]){0}, (int[]){0}, (int[]){2}, (int[]){1}}, plain = {0, 1, NULL, NULL, (int[]){1}, (int[]){1}};
+  hlo h = hlo_parameter(m, TT_BF16, DIMS(2, 3)), i = hlo_parameter(m, TT_I32, DIMS(3)),
+      e = hlo_parameter(m, TT_F32, DIMS(2, 0));
+  hlo_dot_dims batched = {1, 1, (int[]){0}, (int[]){0}, (int[]){2}, (int[]){1}},
+               plain = {0, 1, NULL, NULL, (int[]){1}, (int[]){1}};
   hlo_dot_dims inner = {0, 1, NULL, NULL, (int[]){0}, (int[]){0}}, outer = {0, 0, NULL, NULL, NULL, NULL};
   for (int precision = 0; precision < 3; precision++) put(o, hlo_dot(m, a, b, &batched, precision, TT_F32));
   put(o, hlo_dot(m, h, h, &plain, 0, TT_F32));
@@ -368,7 +433,8 @@ static void custom_call(hlo_module *m, hlo_case_result *o) {
 }
 
 static void donation(hlo_module *m, hlo_case_result *o) {
-  hlo a = hlo_parameter(m, TT_F32, DIMS(8, 8)), b = hlo_parameter(m, TT_F32, DIMS(8, 8)), c = hlo_parameter(m, TT_I32, 0, NULL);
+  hlo a = hlo_parameter(m, TT_F32, DIMS(8, 8)), b = hlo_parameter(m, TT_F32, DIMS(8, 8)),
+      c = hlo_parameter(m, TT_I32, 0, NULL);
   put(o, hlo_binary(m, "add", b, hlo_convert(m, c, TT_F32)));
   put(o, hlo_binary(m, "multiply", a, b));
   memcpy(o->donated, (int[]){1, 0, -1}, 3 * sizeof(int));

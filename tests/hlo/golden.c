@@ -1,6 +1,8 @@
-/* golden.c: compares the printed text of every case with its golden file, and the errors of wrong calls with their messages.
+/* golden.c: compares the printed text of every case with its golden file, and the errors of wrong calls with their
+ * messages.
  *
- * usage: golden FOLDER [--update]. Update rewrites the files of FOLDER: read the difference like code. No plugin is used. */
+ * usage: golden FOLDER [--update]. Update rewrites the files of FOLDER: read the difference like code. No plugin is
+ * used. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -96,18 +98,24 @@ static void bad_first_wins(hlo_module *m, hlo x) {
   hlo_binary(m, "add", x, NULL);
 }
 
-static const struct { const char *name; void (*build)(hlo_module *m, hlo x); tt_code code; const char *message; } wrong[] = {
-  {"wrong dims", bad_add, TT_INTERNAL, "hlo add: expected f32[2,3], got f32[3,2]"},
-  {"wrong dtype", bad_dtype, TT_INTERNAL, "hlo add: expected f32[2,3], got i64[2,3]"},
-  {"missing operand", bad_null, TT_INTERNAL, "hlo add: operand 1 is missing"},
-  {"wrong number of elements", bad_reshape, TT_INTERNAL, "hlo reshape: expected f32[2,3], got f32[7]"},
-  {"slice out of range", bad_slice, TT_INTERNAL, "hlo slice: [0:4:1] is out of range for dim 1 of size 3"},
-  {"dim out of range", bad_dim, TT_INTERNAL, "hlo reduce: dim 2 is out of range for rank 2"},
-  {"value leaves its region", bad_escape, TT_INTERNAL, "hlo negate: operand 0 belongs to another region"},
-  {"value enters a reduction", bad_outside, TT_INTERNAL, "hlo add: operand 1 belongs to another region"},
-  {"body of another type", bad_body, TT_INTERNAL, "hlo reduce: result 0 of its body is of another type than its operand"},
-  {"body without result", bad_no_result, TT_INTERNAL, "hlo return of a body: operand 0 is missing"},
-  {"the first error wins", bad_first_wins, TT_UNIMPLEMENTED, "sum of 3 parts"},
+static const struct {
+  const char *name;
+  void (*build)(hlo_module *m, hlo x);
+  tt_code code;
+  const char *message;
+} wrong[] = {
+    {"wrong dims", bad_add, TT_INTERNAL, "hlo add: expected f32[2,3], got f32[3,2]"},
+    {"wrong dtype", bad_dtype, TT_INTERNAL, "hlo add: expected f32[2,3], got i64[2,3]"},
+    {"missing operand", bad_null, TT_INTERNAL, "hlo add: operand 1 is missing"},
+    {"wrong number of elements", bad_reshape, TT_INTERNAL, "hlo reshape: expected f32[2,3], got f32[7]"},
+    {"slice out of range", bad_slice, TT_INTERNAL, "hlo slice: [0:4:1] is out of range for dim 1 of size 3"},
+    {"dim out of range", bad_dim, TT_INTERNAL, "hlo reduce: dim 2 is out of range for rank 2"},
+    {"value leaves its region", bad_escape, TT_INTERNAL, "hlo negate: operand 0 belongs to another region"},
+    {"value enters a reduction", bad_outside, TT_INTERNAL, "hlo add: operand 1 belongs to another region"},
+    {"body of another type", bad_body, TT_INTERNAL,
+     "hlo reduce: result 0 of its body is of another type than its operand"},
+    {"body without result", bad_no_result, TT_INTERNAL, "hlo return of a body: operand 0 is missing"},
+    {"the first error wins", bad_first_wins, TT_UNIMPLEMENTED, "sum of 3 parts"},
 };
 
 static void wrong_calls(void) {
@@ -117,7 +125,8 @@ static void wrong_calls(void) {
     hlo x = hlo_parameter(m, TT_F32, DIMS(2, 3));
     wrong[i].build(m, x);
     const char *text = hlo_finish(m, 1, &x, NULL, NULL, &err);
-    check(!text && err.code == wrong[i].code && !strcmp(err.message, wrong[i].message), wrong[i].name, text ? "no error" : err.message);
+    check(!text && err.code == wrong[i].code && !strcmp(err.message, wrong[i].message), wrong[i].name,
+          text ? "no error" : err.message);
     hlo_module_destroy(m);
   }
 }

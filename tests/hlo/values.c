@@ -1,7 +1,8 @@
-/* values.c: runs what the golden files cannot show: that constants, casts and control flow give the right numbers on a plugin.
+/* values.c: runs what the golden files cannot show: that constants, casts and control flow give the right numbers on a
+ * plugin.
  *
- * usage: values PLUGIN. Constants of every dtype are compared with what the plugin's own conversion from f64 gives, results
- * of loops, branches, bitcasts and sorts with numbers worked out by hand. */
+ * usage: values PLUGIN. Constants of every dtype are compared with what the plugin's own conversion from f64 gives,
+ * results of loops, branches, bitcasts and sorts with numbers worked out by hand. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -20,8 +21,10 @@ static void check(bool ok, const char *what, const char *why) {
   else failed++, printf("FAIL %s: %s\n", what, why);
 }
 
-/* Runs the module on one f64 vector; result k, of any dims, was converted to f64 and is put at out[k], up to 8 numbers. */
-static bool run(hlo_module *m, int n, const hlo *results, int64_t n_in, const double *in, double out[][8], const char *what) {
+/* Runs the module on one f64 vector; result k, of any dims, was converted to f64 and is put at out[k], up to 8 numbers.
+ */
+static bool run(hlo_module *m, int n, const hlo *results, int64_t n_in, const double *in, double out[][8],
+                const char *what) {
   static tt_type types[MAX_RESULTS];
   static tt_buffer *buffers[MAX_RESULTS];
   tt_error err = {0};
@@ -29,7 +32,8 @@ static bool run(hlo_module *m, int n, const hlo *results, int64_t n_in, const do
   const char *text = hlo_finish(m, n, results, NULL, &length, &err);
   tt_executable *e = text ? tt_executable_compile(client, text, length, &err) : NULL;
   tt_buffer *arg = e ? tt_buffer_from_host(client, 0, TT_F64, 1, &n_in, in, &err) : NULL;
-  for (int k = 0; text && k < n; k++) types[k] = (tt_type){results[k]->dtype, results[k]->rank, 8 * hlo_numel(results[k]), results[k]->dims};
+  for (int k = 0; text && k < n; k++)
+    types[k] = (tt_type){results[k]->dtype, results[k]->rank, 8 * hlo_numel(results[k]), results[k]->dims};
   bool ok = arg && tt_executable_run(e, 0, what, 1, &arg, (bool[]){false}, n, types, buffers, &err) == TT_OK;
   for (int k = 0; ok && k < n; k++) {
     ok = tt_buffer_to_host(buffers[k], out[k], (size_t)types[k].bytes, &err) == TT_OK;
@@ -44,9 +48,12 @@ static bool run(hlo_module *m, int n, const hlo *results, int64_t n_in, const do
 static bool same(double a, double b) { return (isnan(a) && isnan(b)) || (a == b && signbit(a) == signbit(b)); }
 
 static void constants(void) {
-  static const tt_dtype dtypes[] = {TT_F16, TT_BF16, TT_F32, TT_F64, TT_F8E4M3FN, TT_F8E5M2, TT_F8E4M3FNUZ, TT_F8E5M2FNUZ, TT_C64, TT_I32, TT_I64, TT_BOOL};
-  static const double numbers[] = {0, -0.0, 1, -1, 0.1, -2.5, 3.14159265358979, 17, 19, 1e-3, 6e-8, 1.5e-5, 0.001953125, 447, 240, 57344, 65504, 65520,
-    1e5, 1e10, -1e10, 1e30, 1e-30, 16777217, 0.0009765625, 1.0 / 3};
+  static const tt_dtype dtypes[] = {TT_F16,        TT_BF16,       TT_F32, TT_F64, TT_F8E4M3FN, TT_F8E5M2,
+                                    TT_F8E4M3FNUZ, TT_F8E5M2FNUZ, TT_C64, TT_I32, TT_I64,      TT_BOOL};
+  static const double numbers[] = {0,    -0.0,  1,        -1,           0.1,    -2.5,        3.14159265358979,
+                                   17,   19,    1e-3,     6e-8,         1.5e-5, 0.001953125, 447,
+                                   240,  57344, 65504,    65520,        1e5,    1e10,        -1e10,
+                                   1e30, 1e-30, 16777217, 0.0009765625, 1.0 / 3};
   enum { N = sizeof numbers / sizeof *numbers, T = sizeof dtypes / sizeof *dtypes };
   static double out[MAX_RESULTS][8];
   tt_error err = {0};
@@ -67,7 +74,8 @@ static void constants(void) {
       for (int k = 0; k < N; k++) {
         if (dtypes[t] == TT_I32 && fabs(numbers[k]) > 2e9) continue;
         char why[160];
-        snprintf(why, sizeof why, "%s of %.17g: expected %.17g, got %.17g", tt_dtype_name(dtypes[t]), numbers[k], out[n][1], out[n][0]);
+        snprintf(why, sizeof why, "%s of %.17g: expected %.17g, got %.17g", tt_dtype_name(dtypes[t]), numbers[k],
+                 out[n][1], out[n][0]);
         check(same(out[n][0], out[n][1]), "constant", why);
         n++;
       }
@@ -122,9 +130,11 @@ static void compositions(void) {
   static double out[MAX_RESULTS][8];
   tt_error err = {0};
   hlo_module *m = hlo_module_create(&err);
-  hlo x = hlo_parameter(m, TT_F64, DIMS(3)), f = hlo_convert(m, x, TT_F32), r[2], results[32], last = hlo_int(m, TT_I32, 0);
+  hlo x = hlo_parameter(m, TT_F64, DIMS(3)), f = hlo_convert(m, x, TT_F32), r[2], results[32],
+      last = hlo_int(m, TT_I32, 0);
   int n = 0;
-  hlo yes = hlo_compare(m, "GT", hlo_reduce(m, "add", x, hlo_float(m, TT_F64, 0), 1, (int[]){0}), hlo_float(m, TT_F64, 0));
+  hlo yes =
+      hlo_compare(m, "GT", hlo_reduce(m, "add", x, hlo_float(m, TT_F64, 0), 1, (int[]){0}), hlo_float(m, TT_F64, 0));
   hlo_while(m, 2, (hlo[]){last, x}, below, step, &x, r);
   results[n++] = r[1];
   hlo_if(m, yes, doubled, negated, &x, 1, r);
@@ -141,17 +151,23 @@ static void compositions(void) {
   results[n++] = hlo_unary(m, "imag", hlo_array(m, TT_C64, DIMS(2), (float[]){1, 2, 3, 4}));
   hlo two = hlo_slice_dim(m, f, 0, 0, 2, 1);
   hlo pairs = hlo_complex_of(m, two, hlo_array(m, TT_F32, DIMS(2), (float[]){1, 1}));
-  results[n++] = hlo_binary(m, "add", hlo_flatten(m, hlo_bitcast(m, pairs, TT_F32)), hlo_array(m, TT_F32, DIMS(4), (float[]){0, 0, 4, 0}));
+  results[n++] = hlo_binary(m, "add", hlo_flatten(m, hlo_bitcast(m, pairs, TT_F32)),
+                            hlo_array(m, TT_F32, DIMS(4), (float[]){0, 0, 4, 0}));
   results[n++] = hlo_reshape(m, hlo_bitcast(m, hlo_array(m, TT_U8, DIMS(4), (uint8_t[]){1, 2, 3, 4}), TT_I32), DIMS(1));
-  hlo_scatter_dims d = {.n_inserted = 1, .n_scatter = 1, .index_vector_dim = 1, .inserted = (int[]){0}, .scatter_to_operand = (int[]){0}};
-  results[n++] = hlo_scatter(m, "replace", x, hlo_array(m, TT_I64, DIMS(3), (int64_t[]){1, 3, -1}), hlo_full(m, TT_F64, DIMS(3), 10), &d);
+  hlo_scatter_dims d = {
+      .n_inserted = 1, .n_scatter = 1, .index_vector_dim = 1, .inserted = (int[]){0}, .scatter_to_operand = (int[]){0}};
+  results[n++] = hlo_scatter(m, "replace", x, hlo_array(m, TT_I64, DIMS(3), (int64_t[]){1, 3, -1}),
+                             hlo_full(m, TT_F64, DIMS(3), 10), &d);
   hlo state = hlo_array(m, TT_U64, DIMS(2), (uint64_t[]){1, 2}), next, a, b;
   a = hlo_random_bits(m, state, TT_U64, 0, NULL, &next);
   b = hlo_random_bits(m, next, TT_U64, 0, NULL, NULL);
   results[n++] = hlo_reshape(m, hlo_compare(m, "NE", a, b), DIMS(1));
   a = hlo_convert(m, hlo_random_bits(m, state, TT_U8, DIMS(50), NULL), TT_I32);
   b = hlo_reduce(m, "maximum", a, last, 1, (int[]){0});
-  results[n++] = hlo_reshape(m, hlo_binary(m, "and", hlo_compare(m, "GT", b, hlo_int(m, TT_I32, 127)), hlo_compare(m, "LT", b, hlo_int(m, TT_I32, 256))), DIMS(1));
+  results[n++] = hlo_reshape(m,
+                             hlo_binary(m, "and", hlo_compare(m, "GT", b, hlo_int(m, TT_I32, 127)),
+                                        hlo_compare(m, "LT", b, hlo_int(m, TT_I32, 256))),
+                             DIMS(1));
   results[n++] = hlo_reshape(m, hlo_convert(m, hlo_float(m, TT_F32, NAN), TT_BOOL), DIMS(1));
   results[n++] = hlo_reduce(m, "add", x, hlo_float(m, TT_F64, 1), 0, NULL);
   for (int k = 0; k < n; k++) results[k] = hlo_convert(m, results[k], TT_F64);
@@ -160,7 +176,8 @@ static void compositions(void) {
       bool ok = true;
       for (int i = 0; i < rows[k].n; i++) ok = ok && out[k][i] == rows[k].want[i];
       char why[160];
-      snprintf(why, sizeof why, "expected %g, %g, %g ... got %g, %g, %g", rows[k].want[0], rows[k].want[1], rows[k].want[2], out[k][0], out[k][1], out[k][2]);
+      snprintf(why, sizeof why, "expected %g, %g, %g ... got %g, %g, %g", rows[k].want[0], rows[k].want[1],
+               rows[k].want[2], out[k][0], out[k][1], out[k][2]);
       check(ok, rows[k].what, why);
     }
   }

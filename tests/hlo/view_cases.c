@@ -4,7 +4,14 @@
 #include "cases.h"
 #include "view/view.h"
 
-typedef struct example { tt_dtype base; int base_rank; int64_t base_dims[4]; tt_dtype dtype; int rank; int64_t sizes[4], strides[4], offset; } example;
+typedef struct example {
+  tt_dtype base;
+  int base_rank;
+  int64_t base_dims[4];
+  tt_dtype dtype;
+  int rank;
+  int64_t sizes[4], strides[4], offset;
+} example;
 
 static const example examples[] = {
   {TT_F32, 2, {4, 6}, TT_F32, 2, {4, 6}, {6, 1}, 0},          /* x itself */

@@ -1,9 +1,10 @@
 /* views.c: reads and writes random views on a real plugin and compares every byte with plain index arithmetic.
  *
- * usage: views PLUGIN [SEED [COUNT]]. A view is a chain of what torch does to tensors (slice, select, transpose, expand, split,
- * merge, unfold, diagonal, view(dtype), as_strided) over a base of random shape and bytes. Many views go into one program, since
- * compiling is what takes time. Where the class allows it the offset is a run-time operand, and the program, made for one offset,
- * is also run with another of the same class. Classes of known views are checked first, without the plugin. */
+ * usage: views PLUGIN [SEED [COUNT]]. A view is a chain of what torch does to tensors (slice, select, transpose,
+ * expand, split, merge, unfold, diagonal, view(dtype), as_strided) over a base of random shape and bytes. Many views go
+ * into one program, since compiling is what takes time. Where the class allows it the offset is a run-time operand, and
+ * the program, made for one offset, is also run with another of the same class. Classes of known views are checked
+ * first, without the plugin. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -60,7 +61,8 @@ static void erase(item *v, int at) {
 
 static void slice(item *v) {
   int d = (int)draw((uint32_t)v->rank);
-  int64_t size = v->sizes[d], start = draw((uint32_t)size + 1), end = start + draw((uint32_t)(size - start) + 1), step = 1 + draw(3);
+  int64_t size = v->sizes[d], start = draw((uint32_t)size + 1), end = start + draw((uint32_t)(size - start) + 1),
+          step = 1 + draw(3);
   if (end == start && draw(8)) { /* empty views are rare */
     start = 0;
     end = size;
@@ -187,7 +189,8 @@ static void step(item *v) {
 }
 
 static void make(item *v) {
-  static const tt_dtype all[] = {TT_I32, TT_F32, TT_I32, TT_F32, TT_U8, TT_BOOL, TT_I64, TT_F64, TT_C64, TT_I16, TT_C128};
+  static const tt_dtype all[] = {TT_I32, TT_F32, TT_I32, TT_F32, TT_U8,  TT_BOOL,
+                                 TT_I64, TT_F64, TT_C64, TT_I16, TT_C128};
   do {
     memset(v, 0, sizeof *v);
     v->base_dtype = v->dtype = all[draw(11)];
@@ -281,7 +284,8 @@ static bool program(tt_client *client, tt_error *err) {
     bases[i] = random_bytes(v->bytes, bits);
     values[i] = random_bytes(v->value_bytes, bits);
     tt_view view = {v->dtype, (uint8_t)v->rank, v->sizes, v->strides, v->offset};
-    hlo base = hlo_parameter(m, v->base_dtype, v->base_rank, v->base_dims), value = hlo_parameter(m, v->dtype, v->rank, v->sizes);
+    hlo base = hlo_parameter(m, v->base_dtype, v->base_rank, v->base_dims),
+        value = hlo_parameter(m, v->dtype, v->rank, v->sizes);
     hlo offset = v->runtime ? hlo_parameter(m, TT_I64, 0, NULL) : NULL;
     results[2 * i] = tt_view_read(m, base, &view, offset);
     results[2 * i + 1] = tt_view_write(m, base, &view, offset, value);
@@ -319,28 +323,36 @@ static bool program(tt_client *client, tt_error *err) {
 
 /* ---- known views ---- */
 
-static const struct { const char *what; tt_dtype base; int base_rank; int64_t base_dims[4]; tt_dtype dtype; int rank; int64_t sizes[4], strides[4], offset;
-                      tt_view_class kind; } known[] = {
-  {"x", TT_F32, 2, {4, 6}, TT_F32, 2, {4, 6}, {6, 1}, 0, TT_VIEW_WHOLE},
-  {"a dim of size 1 with any stride", TT_F32, 3, {4, 1, 6}, TT_F32, 3, {4, 1, 6}, {6, 99, 1}, 0, TT_VIEW_WHOLE},
-  {"a scalar", TT_F32, 0, {0}, TT_F32, 0, {0}, {0}, 0, TT_VIEW_WHOLE},
-  {"nothing", TT_F32, 2, {0, 6}, TT_F32, 2, {0, 6}, {6, 1}, 0, TT_VIEW_WHOLE},
-  {"x.t()", TT_F32, 2, {4, 6}, TT_F32, 2, {6, 4}, {1, 6}, 0, TT_VIEW_COVER},
-  {"x.unsqueeze(0)", TT_F32, 2, {4, 6}, TT_F32, 3, {1, 4, 6}, {24, 6, 1}, 0, TT_VIEW_COVER},
-  {"x.view(8, 3)", TT_F32, 2, {4, 6}, TT_F32, 2, {8, 3}, {3, 1}, 0, TT_VIEW_COVER},
-  {"x.view(int32)", TT_F32, 2, {4, 6}, TT_I32, 2, {4, 6}, {6, 1}, 0, TT_VIEW_COVER},
-  {"view_as_real", TT_C64, 1, {3}, TT_F32, 2, {3, 2}, {2, 1}, 0, TT_VIEW_COVER},
-  {"view_as_complex", TT_F32, 2, {3, 2}, TT_C64, 1, {3}, {1}, 0, TT_VIEW_COVER},
-  {"x.expand(3, 4, 6)", TT_F32, 2, {4, 6}, TT_F32, 3, {3, 4, 6}, {0, 6, 1}, 0, TT_VIEW_FIXED},
-  {"x.diagonal()", TT_F32, 2, {6, 6}, TT_F32, 1, {6}, {7}, 0, TT_VIEW_FIXED},
-  {"x[:0]", TT_F32, 2, {4, 6}, TT_F32, 2, {0, 6}, {6, 1}, 0, TT_VIEW_FIXED},
-  {"x[0]", TT_F32, 2, {4, 6}, TT_F32, 1, {6}, {1}, 0, TT_VIEW_BOX},
-  {"x[3]", TT_F32, 2, {4, 6}, TT_F32, 1, {6}, {1}, 18, TT_VIEW_BOX},
-  {"x[3].expand(5, 6)", TT_F32, 2, {4, 6}, TT_F32, 2, {5, 6}, {0, 1}, 18, TT_VIEW_BOX},
-  {"x[1:3].view(-1)", TT_F32, 2, {4, 6}, TT_F32, 1, {12}, {1}, 6, TT_VIEW_BOX},
-  {"x.flatten()[3:15]: not two rows", TT_F32, 2, {4, 6}, TT_F32, 1, {12}, {1}, 3, TT_VIEW_ANY},
-  {"x.unfold(0, 3, 1)", TT_F32, 1, {10}, TT_F32, 2, {8, 3}, {1, 1}, 0, TT_VIEW_ANY},
-  {"an odd length as doubles", TT_F32, 1, {3}, TT_F64, 1, {1}, {1}, 0, TT_VIEW_BOX},
+static const struct {
+  const char *what;
+  tt_dtype base;
+  int base_rank;
+  int64_t base_dims[4];
+  tt_dtype dtype;
+  int rank;
+  int64_t sizes[4], strides[4], offset;
+  tt_view_class kind;
+} known[] = {
+    {"x", TT_F32, 2, {4, 6}, TT_F32, 2, {4, 6}, {6, 1}, 0, TT_VIEW_WHOLE},
+    {"a dim of size 1 with any stride", TT_F32, 3, {4, 1, 6}, TT_F32, 3, {4, 1, 6}, {6, 99, 1}, 0, TT_VIEW_WHOLE},
+    {"a scalar", TT_F32, 0, {0}, TT_F32, 0, {0}, {0}, 0, TT_VIEW_WHOLE},
+    {"nothing", TT_F32, 2, {0, 6}, TT_F32, 2, {0, 6}, {6, 1}, 0, TT_VIEW_WHOLE},
+    {"x.t()", TT_F32, 2, {4, 6}, TT_F32, 2, {6, 4}, {1, 6}, 0, TT_VIEW_COVER},
+    {"x.unsqueeze(0)", TT_F32, 2, {4, 6}, TT_F32, 3, {1, 4, 6}, {24, 6, 1}, 0, TT_VIEW_COVER},
+    {"x.view(8, 3)", TT_F32, 2, {4, 6}, TT_F32, 2, {8, 3}, {3, 1}, 0, TT_VIEW_COVER},
+    {"x.view(int32)", TT_F32, 2, {4, 6}, TT_I32, 2, {4, 6}, {6, 1}, 0, TT_VIEW_COVER},
+    {"view_as_real", TT_C64, 1, {3}, TT_F32, 2, {3, 2}, {2, 1}, 0, TT_VIEW_COVER},
+    {"view_as_complex", TT_F32, 2, {3, 2}, TT_C64, 1, {3}, {1}, 0, TT_VIEW_COVER},
+    {"x.expand(3, 4, 6)", TT_F32, 2, {4, 6}, TT_F32, 3, {3, 4, 6}, {0, 6, 1}, 0, TT_VIEW_FIXED},
+    {"x.diagonal()", TT_F32, 2, {6, 6}, TT_F32, 1, {6}, {7}, 0, TT_VIEW_FIXED},
+    {"x[:0]", TT_F32, 2, {4, 6}, TT_F32, 2, {0, 6}, {6, 1}, 0, TT_VIEW_FIXED},
+    {"x[0]", TT_F32, 2, {4, 6}, TT_F32, 1, {6}, {1}, 0, TT_VIEW_BOX},
+    {"x[3]", TT_F32, 2, {4, 6}, TT_F32, 1, {6}, {1}, 18, TT_VIEW_BOX},
+    {"x[3].expand(5, 6)", TT_F32, 2, {4, 6}, TT_F32, 2, {5, 6}, {0, 1}, 18, TT_VIEW_BOX},
+    {"x[1:3].view(-1)", TT_F32, 2, {4, 6}, TT_F32, 1, {12}, {1}, 6, TT_VIEW_BOX},
+    {"x.flatten()[3:15]: not two rows", TT_F32, 2, {4, 6}, TT_F32, 1, {12}, {1}, 3, TT_VIEW_ANY},
+    {"x.unfold(0, 3, 1)", TT_F32, 1, {10}, TT_F32, 2, {8, 3}, {1, 1}, 0, TT_VIEW_ANY},
+    {"an odd length as doubles", TT_F32, 1, {3}, TT_F64, 1, {1}, {1}, 0, TT_VIEW_BOX},
 };
 
 static void classes(void) {
@@ -348,15 +360,19 @@ static void classes(void) {
     tt_view v = {known[i].dtype, (uint8_t)known[i].rank, known[i].sizes, known[i].strides, known[i].offset};
     tt_view_class kind = tt_view_classify(&v, known[i].base, known[i].base_rank, known[i].base_dims);
     if (kind == known[i].kind) passed++;
-    else failed++, printf("FAIL class of %s: expected %s, got %s\n", known[i].what, class_names[known[i].kind], class_names[kind]);
+    else
+      failed++, printf("FAIL class of %s: expected %s, got %s\n", known[i].what, class_names[known[i].kind],
+                       class_names[kind]);
   }
 }
 
 static void strides(void) {
-  static const struct { int rank; int64_t sizes[4], strides[4]; bool dense; int perm[4]; } cases[] = {
-    {2, {4, 6}, {6, 1}, true, {0, 1}},           {2, {4, 6}, {1, 4}, true, {1, 0}},  {3, {4, 1, 6}, {1, 77, 4}, true, {2, 1, 0}},
-    {2, {4, 6}, {7, 1}, false, {0, 1}},          {2, {4, 6}, {0, 1}, false, {0, 0}}, {4, {2, 3, 4, 5}, {60, 1, 15, 3}, true, {0, 2, 3, 1}},
-    {2, {0, 3}, {5, 5}, true, {0, 1}},           {0, {0}, {0}, true, {0}},
+  static const struct { int rank; int64_t sizes[4], strides[4]; bool dense; int perm[4];
+  } cases[] = {
+      {2, {4, 6}, {6, 1}, true, {0, 1}},           {2, {4, 6}, {1, 4}, true, {1, 0}},
+      {3, {4, 1, 6}, {1, 77, 4}, true, {2, 1, 0}}, {2, {4, 6}, {7, 1}, false, {0, 1}},
+      {2, {4, 6}, {0, 1}, false, {0, 0}},          {4, {2, 3, 4, 5}, {60, 1, 15, 3}, true, {0, 2, 3, 1}},
+      {2, {0, 3}, {5, 5}, true, {0, 1}},           {0, {0}, {0}, true, {0}},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     int perm[4] = {0};

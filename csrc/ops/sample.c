@@ -1,0 +1,143 @@
+/* sample.c: numbers that need rejection: poisson and gamma.
+ *
+ * One loop serves all elements: each turn draws anew for all and settles those that accept, until all have. The loop has
+ * a stream of random numbers of its own, whose seed is drawn from the generator, so that however many turns it takes the
+ * generator moves on by the same. The methods are exact (Knuth; Hoermann's transformed rejection PTRS, 1993; Marsaglia and
+ * Tsang, 2000), as far as the arithmetic goes: f64 where differences of large logarithms decide. Elements without a
+ * distribution (NaN, infinite or negative parameters) are settled from the start, so that the loop always ends. */
+#include <math.h>
+#include "ops/op.h"
+#include "ops/rules.h"
+
+/* What goes round: the random state, which elements are open, two numbers of the method, its parameter. */
+enum { STATE, OPEN, VALUE, WORK, PARAMETER, CARRIED };
+
+static void some_open(hlo_module *m, const hlo *args, hlo *results, void *user) {
+  (void)user;
+  hlo open = args[OPEN];
+  int dims[TT_MAX_RANK];
+  if (!open) return;
+  for (int i = 0; i < open->rank; i++) dims[i] = i;
+  results[0] = hlo_reduce(m, "or", open, hlo_int(m, TT_BOOL, 0), open->rank, dims);
+}
+
+/* Uniform numbers in the open (0, 1), of x's dtype and dims. */
+static hlo uniform(hlo_module *m, hlo x, hlo *state) {
+  if (!x) return NULL;
+  bool wide = x->dtype == TT_F64;
+  tt_dtype u = wide ? TT_U64 : TT_U32;
+  int digits = wide ? 52 : 23;
+  hlo bits = hlo_random_bits(m, *state, u, x->rank, x->dims, state);
+  bits = hlo_binary(m, "shift_right_logical", bits, hlo_int(m, u, (wide ? 64 : 32) - digits));
+  hlo k = hlo_convert(m, hlo_bitcast(m, bits, wide ? TT_I64 : TT_I32), x->dtype);
+  return hlo_binary_scalar(m, "multiply", hlo_binary_scalar(m, "add", k, 0.5), ldexp(1, -digits));
+}
+
+static hlo plus(hlo_module *m, hlo a, double b) { return hlo_binary_scalar(m, "add", a, b); }
+static hlo times(hlo_module *m, hlo a, double b) { return hlo_binary_scalar(m, "multiply", a, b); }
+static hlo add(hlo_module *m, hlo a, hlo b) { return hlo_binary(m, "add", a, b); }
+static hlo sub(hlo_module *m, hlo a, hlo b) { return hlo_binary(m, "subtract", a, b); }
+static hlo mul(hlo_module *m, hlo a, hlo b) { return hlo_binary(m, "multiply", a, b); }
+static hlo over(hlo_module *m, hlo a, hlo b) { return hlo_binary(m, "divide", a, b); }
+static hlo both(hlo_module *m, hlo a, hlo b) { return hlo_binary(m, "and", a, b); }
+static hlo either(hlo_module *m, hlo a, hlo b) { return hlo_binary(m, "or", a, b); }
+static hlo negation(hlo_module *m, hlo a) { return hlo_unary(m, "not", a); }
+static hlo logarithm(hlo_module *m, hlo a) { return hlo_unary(m, "log", a); }
+static hlo than(hlo_module *m, const char *direction, hlo a, double b) {
+  return a ? hlo_compare(m, direction, a, hlo_float(m, a->dtype, b)) : NULL;
+}
+static hlo number(hlo_module *m, hlo like, double v) { return like ? hlo_float(m, like->dtype, v) : NULL; }
+static hlo quotient(hlo_module *m, double a, hlo b) { return b ? over(m, hlo_full_like(m, b, a), b) : NULL; }
+
+static hlo loop(tt_ctx *c, int generator, hlo parameter, hlo open, double value, double work, hlo_body *turn) {
+  hlo_module *m = c->m;
+  if (!parameter || !open) return NULL;
+  if (hlo_numel(parameter) == 0) return parameter;
+  int64_t one = 1;
+  hlo state = hlo_concat(m, 2, (hlo[]){tt_random_bits(c, generator, TT_U64, 1, &one), hlo_full(m, TT_U64, 1, &one, 0)}, 0);
+  hlo in[CARRIED] = {state, open, hlo_full_like(m, parameter, value), hlo_full_like(m, parameter, work), parameter};
+  hlo out[CARRIED] = {0};
+  hlo_while(m, CARRIED, in, some_open, turn, NULL, out);
+  return out[VALUE];
+}
+
+/* ---- poisson ---- */
+enum { BY_PRODUCTS_BELOW = 10 };
+
+static void poisson_turn(hlo_module *m, const hlo *args, hlo *results, void *user) {
+  (void)user;
+  hlo state = args[STATE], open = args[OPEN], value = args[VALUE], product = args[WORK], rate = args[PARAMETER];
+  hlo u = uniform(m, rate, &state), v = uniform(m, rate, &state);
+  hlo small = than(m, "LT", rate, BY_PRODUCTS_BELOW);
+  /* Small rates: how many uniform numbers can be multiplied before the product falls below exp(-rate). */
+  product = mul(m, product, u);
+  hlo on = hlo_compare(m, "GT", product, hlo_unary(m, "exponential", hlo_unary(m, "negate", rate)));
+  hlo counted = hlo_select(m, on, plus(m, value, 1), value);
+  /* Others: a uniform number is bent into a candidate k, kept with the ratio of the densities. */
+  hlo large = hlo_binary(m, "maximum", rate, number(m, rate, BY_PRODUCTS_BELOW)), log_rate = logarithm(m, large);
+  hlo b = plus(m, times(m, hlo_unary(m, "sqrt", large), 2.53), 0.931), a = plus(m, times(m, b, 0.02483), -0.059);
+  hlo inverse_alpha = plus(m, quotient(m, 1.1328, plus(m, b, -3.4)), 1.1239);
+  hlo quick = plus(m, quotient(m, -3.6224, plus(m, b, -2)), 0.9277);
+  hlo centred = plus(m, u, -0.5);
+  hlo room = sub(m, number(m, u, 0.5), hlo_unary(m, "abs", centred));
+  hlo k = plus(m, add(m, mul(m, add(m, over(m, times(m, a, 2), room), b), centred), large), 0.43);
+  k = hlo_unary(m, "floor", k);
+  hlo at_once = both(m, than(m, "GE", room, 0.07), hlo_compare(m, "LE", v, quick));
+  hlo out = either(m, than(m, "LT", k, 0), both(m, than(m, "LT", room, 0.013), hlo_compare(m, "GT", v, room)));
+  hlo density = sub(m, sub(m, mul(m, k, log_rate), large), hlo_unary(m, "chlo.lgamma", plus(m, k, 1)));
+  hlo hat = sub(m, add(m, logarithm(m, v), logarithm(m, inverse_alpha)),
+                logarithm(m, add(m, over(m, a, mul(m, room, room)), b)));
+  hlo accepted = either(m, at_once, both(m, negation(m, out), hlo_compare(m, "LE", hat, density)));
+  results[STATE] = state;
+  results[VALUE] = hlo_select(m, open, hlo_select(m, small, counted, k), value);
+  results[OPEN] = both(m, open, hlo_select(m, small, on, negation(m, accepted)));
+  results[WORK] = product;
+  results[PARAMETER] = rate;
+}
+
+void rule_poisson(tt_ctx *c) { /* (self, generator) */
+  hlo_module *m = c->m;
+  hlo rate = tt_in_as(c, 0, TT_F64);
+  hlo open = both(m, than(m, "GT", rate, 0), than(m, "LT", rate, HUGE_VAL));
+  hlo value = loop(c, 1, rate, open, 0, 1, poisson_turn);
+  hlo none = rate ? hlo_compare(m, "NE", rate, rate) : NULL; /* NaN stays NaN */
+  c->result[0] = hlo_select(m, either(m, none, than(m, "EQ", rate, HUGE_VAL)), rate, value);
+}
+
+/* ---- gamma ---- */
+static void gamma_turn(hlo_module *m, const hlo *args, hlo *results, void *user) {
+  (void)user;
+  hlo state = args[STATE], open = args[OPEN], d = args[PARAMETER];
+  hlo z = plus(m, times(m, uniform(m, d, &state), 2), -1);
+  hlo x = times(m, hlo_unary(m, "chlo.erf_inv", z), sqrt(2)), u = uniform(m, d, &state); /* x: a normal number */
+  hlo y = plus(m, mul(m, x, hlo_unary(m, "rsqrt", times(m, d, 9))), 1), v = mul(m, y, mul(m, y, y)), xx = mul(m, x, x);
+  hlo at_once = hlo_compare(m, "LT", u, plus(m, times(m, mul(m, xx, xx), -0.0331), 1));
+  hlo bound = add(m, times(m, xx, 0.5), mul(m, d, add(m, plus(m, hlo_unary(m, "negate", v), 1), logarithm(m, v))));
+  hlo accepted = both(m, than(m, "GT", y, 0), either(m, at_once, hlo_compare(m, "LT", logarithm(m, u), bound)));
+  results[STATE] = state;
+  results[VALUE] = hlo_select(m, open, mul(m, d, v), args[VALUE]);
+  results[OPEN] = both(m, open, negation(m, accepted));
+  results[WORK] = args[WORK];
+  results[PARAMETER] = d;
+}
+
+void rule_standard_gamma(tt_ctx *c) { /* (self, generator) */
+  hlo_module *m = c->m;
+  uint8_t want = c->want[0].dtype;
+  tt_dtype t = want == TT_F64 ? TT_F64 : TT_F32;
+  hlo alpha = tt_in_as(c, 0, t);
+  if (!alpha) return;
+  hlo valid = both(m, than(m, "GT", alpha, 0), than(m, "LT", alpha, HUGE_VAL)), small = than(m, "LT", alpha, 1);
+  /* Below 1: a number for alpha + 1 times the alpha-th root of a uniform number. */
+  hlo bits = tt_random_bits(c, 1, TT_U64, alpha->rank, alpha->dims);
+  hlo u = hlo_convert(m, hlo_bitcast(m, hlo_binary(m, "shift_right_logical", bits, hlo_int(m, TT_U64, 41)), TT_I64), t);
+  u = times(m, plus(m, u, 0.5), ldexp(1, -23));
+  hlo root = hlo_select(m, small, hlo_unary(m, "exponential", over(m, logarithm(m, u), alpha)), number(m, alpha, 1));
+  hlo d = plus(m, hlo_select(m, small, plus(m, alpha, 1), alpha), -1.0 / 3);
+  hlo value = mul(m, loop(c, 1, d, valid, 0, 0, gamma_turn), root);
+  double least = want == TT_F64 ? 0x1p-1022 : want == TT_F16 ? 0x1p-14 : 0x1p-126; /* torch never returns 0 */
+  value = hlo_binary(m, "maximum", value, number(m, value, least));
+  hlo invalid = either(m, than(m, "LT", alpha, 0), hlo_compare(m, "NE", alpha, alpha));
+  value = hlo_select(m, invalid, number(m, value, NAN), value);
+  c->result[0] = hlo_select(m, than(m, "EQ", alpha, HUGE_VAL), alpha, value);
+}

@@ -1,0 +1,37 @@
+"""torch_tpu: torch.device("tpu"), plain PyTorch tensors on any PJRT plugin.
+
+Importing torch is enough: this package registers itself through PyTorch's `torch.backends` entry points. No plugin is
+loaded before a tensor is made on the device, and nothing is printed."""
+
+
+def _autoload():
+    """The `torch.backends` entry point: importing this module has done everything.
+
+    It stands before the imports: `import torch_tpu` imports torch, which asks for it while this module is half made."""
+
+
+import torch  # noqa: E402  first: the extension needs its libraries
+
+from . import _C  # noqa: E402
+
+__version__ = "0.1.0"
+
+
+def counters() -> dict:
+    """What this process has done: compiles, cache hits by tier (plan, memory, disk), executions, bytes each way, live and
+    peak bytes, and under "fallbacks" the number of calls that ran on the CPU for each operator."""
+    return _C.counters()
+
+
+def _setup():
+    torch.utils.rename_privateuse1_backend("tpu")
+    from . import tpu
+    torch._register_device_module("tpu", tpu)
+    torch.utils.generate_methods_for_privateuse1_backend(for_tensor=True, for_module=True, for_packed_sequence=True,
+                                                         for_storage=True)
+    from . import plugin
+    _C.set_lazy_init(plugin.init)
+    from . import _decompose  # noqa: F401  (tells _C how operators without a rule are lowered)
+
+
+_setup()
