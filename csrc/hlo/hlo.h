@@ -43,8 +43,7 @@ hlo hlo_full_like(hlo_module *m, hlo x, double v);              /* x's dtype and
 hlo hlo_array(hlo_module *m, tt_dtype t, int rank, const int64_t *dims,
               const void *data); /* dense literal, printed as hex bytes */
 hlo hlo_iota(hlo_module *m, tt_dtype t, int rank, const int64_t *dims, int dim);
-/* The limits of t: most negative (-inf for floats) and most positive (+inf) value, rank 0: what max and min start from.
- */
+/* The limits of t: most negative (-inf for floats) and most positive (+inf) value, rank 0: where max and min start. */
 hlo hlo_lowest(hlo_module *m, tt_dtype t);
 hlo hlo_highest(hlo_module *m, tt_dtype t);
 
@@ -89,8 +88,7 @@ hlo hlo_reverse(hlo_module *m, hlo x, int n, const int *dims);
 hlo hlo_squeeze_dim(hlo_module *m, hlo x, int dim);             /* a dim of size 1 goes */
 hlo hlo_unsqueeze(hlo_module *m, hlo x, int dim);
 
-/* ---- regions: a body builds on rank-0 (or, for while, any) arguments and fills results; user is passed through ----
- */
+/* ---- regions: a body builds on rank-0 (or, for while, any) arguments and fills results; user is passed on ---- */
 typedef void hlo_body(hlo_module *m, const hlo *args, hlo *results, void *user);
 
 /* One operand reduced with a binary op by name: "add" "multiply" "maximum" "minimum" "and" "or" "xor". Dims are

@@ -6,7 +6,7 @@
 #include "ops/index.h"
 #include "ops/rules.h"
 
-void rule_arange(tt_ctx *c) { /* hlo: how many of start, end, step are given: "1" end, "2" start and end, "3" all; range too */
+void rule_arange(tt_ctx *c) { /* (start, end, step), for range too; hlo: how many of them are given, "1" the end only */
   hlo_module *m = c->m;
   const tt_want *w = &c->want[0];
   int given = c->op->hlo[0] - '0';
@@ -63,7 +63,8 @@ void rule_eye(tt_ctx *c) {
   c->result[0] = hlo_compare(c->m, "EQ", row, column);
 }
 
-/* (row, col, offset): the coordinates in a triangle, row by row. Place k lies in the first row whose running count passes k. */
+/* (row, col, offset): the coordinates in a triangle, row by row: place k lies in the first row whose running
+ * count passes k. */
 void rule_triangle_indices(tt_ctx *c) {
   hlo_module *m = c->m;
   const tt_want *w = &c->want[0];
@@ -83,7 +84,8 @@ void rule_triangle_indices(tt_ctx *c) {
   hlo passed = tt_running(m, "add", length, 0, zero);
   hlo k = hlo_iota(m, t, 1, &n, 0);
   hlo row = tt_search_sorted(m, passed, k, true);
-  hlo skip = hlo_binary(m, "subtract", first, hlo_binary(m, "subtract", passed, length)); /* of a row: its columns less k */
+  /* Of a row: its columns less k. */
+  hlo skip = hlo_binary(m, "subtract", first, hlo_binary(m, "subtract", passed, length));
   hlo column = hlo_binary(m, "add", k, tt_gather_dim(m, skip, 0, row));
   hlo parts[2] = {hlo_unsqueeze(m, hlo_convert(m, row, t), 0), hlo_unsqueeze(m, column, 0)};
   c->result[0] = hlo_concat(m, 2, parts, 0);

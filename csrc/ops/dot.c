@@ -1,9 +1,9 @@
 /* dot.c: rules of matrix and vector products and of their sums with a tensor.
  *
- * Every product is one dot_general: batch dims first, the last dim of the left operand against the next one of the right.
+ * Every product is one dot_general: batch dims first, the last dim of the left operand against the next of the right.
  * Halves are accumulated in float and rounded once; integers wrap in their own dtype; the precision of float32 is the
- * caller's. In beta * self + alpha * product the scalars are run-time operands, and a beta of 0 silences what self holds, NaN
- * included, as torch promises. Refuses to promote: torch wants operands of one dtype here, but for addr. */
+ * caller's. In beta * self + alpha * product the scalars are run-time operands, and a beta of 0 silences what self
+ * holds, NaN included, as torch promises. Refuses to promote: torch wants operands of one dtype here, but for addr. */
 #include <string.h>
 #include "ops/op.h"
 #include "ops/rules.h"
@@ -64,7 +64,8 @@ void rule_addmm_activation(tt_ctx *c) { /* (self, mat1, mat2, beta, alpha, use_g
     c->result[0] = hlo_binary(m, "maximum", x, hlo_int(m, x->dtype, 0));
     return;
   }
-  hlo tail = hlo_binary_scalar(m, "add", hlo_unary(m, "chlo.erf", hlo_binary_scalar(m, "multiply", x, 0.70710678118654752440)), 1);
+  hlo share = hlo_unary(m, "chlo.erf", hlo_binary_scalar(m, "multiply", x, 0.70710678118654752440));
+  hlo tail = hlo_binary_scalar(m, "add", share, 1);
   c->result[0] = hlo_binary(m, "multiply", hlo_binary_scalar(m, "multiply", x, 0.5), tail);
 }
 
@@ -82,5 +83,7 @@ void rule_addr(tt_ctx *c) { /* the outer product: nothing is contracted, so it i
   if (!a || !b) return;
   int64_t dims[2] = {a->dims[0], b->dims[0]};
   int row = 0, column = 1;
-  c->result[0] = scaled_sum(c, hlo_binary(m, "multiply", hlo_broadcast(m, a, 2, dims, &row), hlo_broadcast(m, b, 2, dims, &column)), 3);
+  a = hlo_broadcast(m, a, 2, dims, &row);
+  b = hlo_broadcast(m, b, 2, dims, &column);
+  c->result[0] = scaled_sum(c, hlo_binary(m, "multiply", a, b), 3);
 }

@@ -1,10 +1,10 @@
 /* index.c: gathers, scatters and running reductions in torch's terms, and the rules that read by index.
  *
- * torch counts dims and wraps negative indices; StableHLO wants index vectors over the dims that they start in. Everything
- * here comes down to one of two forms: whole slices along a dim (embedding, index_select) or single elements addressed
- * by all their coordinates (gather, scatter). Indices are brought to i32 where a dim allows it, since 64-bit integers
- * are emulated on TPUs. Never reads outside: StableHLO clamps. Boolean masks have a result size that depends on data;
- * the rules refuse them as UNIMPLEMENTED, so that the caller falls back. */
+ * torch counts dims and wraps negative indices; StableHLO wants index vectors over the dims that they start in.
+ * Everything here comes down to one of two forms: whole slices along a dim (embedding, index_select) or single
+ * elements addressed by all their coordinates (gather, scatter). Indices are brought to i32 where a dim allows it,
+ * since 64-bit integers are emulated on TPUs. Never reads outside: StableHLO clamps. Boolean masks have a result
+ * size that depends on data; the rules refuse them as UNIMPLEMENTED, so that the caller falls back. */
 #include <string.h>
 #include "ops/index.h"
 #include "ops/rules.h"
@@ -19,8 +19,7 @@ static hlo zeros_of(tt_ctx *c, int k) {
   return hlo_full(c->m, c->want[k].dtype, c->want[k].rank, c->want[k].dims, 0);
 }
 
-/* A tensor without dims is, to the indexing ops, one of a single place. */
-static hlo at_least_1d(hlo_module *m, hlo x) {
+hlo tt_at_least_1d(hlo_module *m, hlo x) {
   int64_t one = 1;
   return x && x->rank == 0 ? hlo_reshape(m, x, 1, &one) : x;
 }
@@ -208,7 +207,7 @@ void rule_isin(tt_ctx *c) {
 
 /* ---- reads ---- */
 void rule_index_select(tt_ctx *c) {
-  hlo x = at_least_1d(c->m, tt_in(c, 0)), index = at_least_1d(c->m, tt_in_own(c, 2));
+  hlo x = tt_at_least_1d(c->m, tt_in(c, 0)), index = tt_at_least_1d(c->m, tt_in_own(c, 2));
   int dim = tt_dim(c, 1, tt_in_rank(c, 0), 0);
   if (tt_want_numel(&c->want[0]) == 0) {
     c->result[0] = zeros_of(c, 0);
@@ -223,7 +222,7 @@ void rule_embedding(tt_ctx *c) {
 }
 
 void rule_gather(tt_ctx *c) {
-  hlo x = at_least_1d(c->m, tt_in(c, 0)), index = at_least_1d(c->m, tt_in_own(c, 2));
+  hlo x = tt_at_least_1d(c->m, tt_in(c, 0)), index = tt_at_least_1d(c->m, tt_in_own(c, 2));
   int dim = tt_dim(c, 1, tt_in_rank(c, 0), 0);
   c->result[0] = hlo_reshape(c->m, tt_gather_along(c->m, x, dim, index), c->want[0].rank, c->want[0].dims);
 }

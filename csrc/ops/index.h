@@ -5,8 +5,10 @@
 #define TT_OPS_INDEX_H
 #include "ops/op.h"
 
-/* Indices into n places, in the dtype that is cheapest to compute with: i32 where n allows. Those out of range stay out of
- * range (-1 or n) unless clamp pulls them in; wrap takes -n .. -1 as counted from the end. */
+/* A tensor without dims is, to the indexing ops, one of a single place. */
+hlo tt_at_least_1d(hlo_module *m, hlo x);
+/* Indices into n places, in the dtype that is cheapest to compute with: i32 where n allows. Those out of range stay
+ * out of range (-1 or n) unless clamp pulls them in; wrap takes -n .. -1 as counted from the end. */
 hlo tt_index_prepare(hlo_module *m, hlo index, int64_t n, bool wrap, bool clamp);
 /* x with dim replaced by index's dims: result[a.., i.., b..] = x[a.., index[i..], b..]. Clamps. */
 hlo tt_gather_dim(hlo_module *m, hlo x, int dim, hlo index);

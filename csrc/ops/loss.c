@@ -1,10 +1,9 @@
 /* loss.c: rules of losses and their gradients.
  *
- * A loss is an elementwise value, then reduced by none (0), mean (1) or sum (2); its gradient spreads what comes back the
- * same way. Rows ask for OP_COMPUTE_F32: halves are rounded once, after the reduction. Class targets pick their element by
- * a gather, not by a product with a one-hot tensor, which would read all classes. Targets out of range, an error in torch, are
- * not reported: they pick the nearest class. */
-#include <string.h>
+ * A loss is an elementwise value, then reduced by none (0), mean (1) or sum (2); its gradient spreads what comes back
+ * the same way. Rows ask for OP_COMPUTE_F32: halves are rounded once, after the reduction. Class targets pick their
+ * element by a gather, not by a product with a one-hot tensor, which would read all classes. Targets out of range, an
+ * error in torch, are not reported: they pick the nearest class. */
 #include "ops/index.h"
 #include "ops/rules.h"
 
@@ -33,7 +32,8 @@ static hlo reduced(hlo_module *m, hlo x, int64_t reduction) {
 /* ---- nll_loss: classes are dim 1, or dim 0 of a vector ---- */
 typedef struct classes { hlo target, kept, weight; int dim; } classes; /* weight: of each target, NULL for ones */
 
-static classes classes_of(tt_ctx *c, hlo x, int target_arg, int ignore_arg) { /* (.., target, weight, reduction, ignore_index) */
+/* (.., target, weight, reduction, ignore_index) */
+static classes classes_of(tt_ctx *c, hlo x, int target_arg, int ignore_arg) {
   hlo_module *m = c->m;
   classes k = {.target = tt_in_own(c, target_arg), .dim = x && x->rank > 1};
   if (!x || !k.target) return k;
@@ -51,7 +51,8 @@ void rule_nll_loss(tt_ctx *c) { /* (self, target, weight, reduction, ignore_inde
   classes k = classes_of(c, x, 1, 4);
   if (!x || !k.target) return;
   int64_t reduction = tt_int(c, 3, REDUCE_MEAN);
-  hlo ones = hlo_full(m, x->dtype, k.target->rank, k.target->dims, 1), weight = k.weight ? k.weight : ones, picked = ones;
+  hlo ones = hlo_full(m, x->dtype, k.target->rank, k.target->dims, 1), picked = ones;
+  hlo weight = k.weight ? k.weight : ones;
   if (hlo_numel(k.target)) {
     hlo index = hlo_unsqueeze(m, k.target, k.dim);
     picked = hlo_squeeze_dim(m, tt_gather_along(m, x, k.dim, index), k.dim);
@@ -60,7 +61,7 @@ void rule_nll_loss(tt_ctx *c) { /* (self, target, weight, reduction, ignore_inde
   hlo total = sum_all(m, hlo_select(m, k.kept, weight, zero_of(m, x)));
   if (reduction != REDUCE_NONE) loss = sum_all(m, loss);
   c->result[0] = reduction == REDUCE_MEAN ? divide(m, loss, total) : loss;
-  c->result[1] = reduction == REDUCE_NONE ? zero_of(m, x) : total;
+  c->result[1] = reduction == REDUCE_NONE && x->rank > 1 ? zero_of(m, x) : total; /* as torch has it */
 }
 
 /* (grad_output, self, target, weight, reduction, ignore_index, total_weight) */
@@ -101,7 +102,8 @@ static hlo wide(tt_ctx *c, int i, const shape *s) { return hlo_broadcast_to(c->m
 /* Argument i over the result, and for a mean the part of it that one element gets. */
 static hlo incoming(tt_ctx *c, int reduction_arg, int64_t numel) {
   hlo grad = tt_in_wide(c, 0);
-  return tt_int(c, reduction_arg, REDUCE_MEAN) == REDUCE_MEAN ? hlo_binary_scalar(c->m, "divide", grad, (double)numel) : grad;
+  if (tt_int(c, reduction_arg, REDUCE_MEAN) != REDUCE_MEAN) return grad;
+  return hlo_binary_scalar(c->m, "divide", grad, (double)numel);
 }
 
 void rule_distance_loss(tt_ctx *c) { /* (self, target, reduction[, beta or delta]); hlo: "square", "smooth", "huber" */
@@ -119,13 +121,14 @@ void rule_distance_loss(tt_ctx *c) { /* (self, target, reduction[, beta or delta
 
 void rule_distance_loss_backward(tt_ctx *c) { /* (grad_output, self, target, reduction[, beta or delta]) */
   hlo_module *m = c->m;
-  hlo x = tt_in(c, 1), off = subtract(m, tt_in_wide(c, 1), tt_in_wide(c, 2)), grad = incoming(c, 3, hlo_numel(x)), slope;
+  hlo off = subtract(m, tt_in_wide(c, 1), tt_in_wide(c, 2)), grad = incoming(c, 3, hlo_numel(tt_in(c, 1))), slope;
   if (!off) return;
   if (c->op->hlo[0] == 's' && c->op->hlo[1] == 'q') {
     slope = scale(m, off, 2);
   } else {
     bool smooth = c->op->hlo[0] == 's';
-    hlo bound = tt_in(c, 4), inside = smooth ? divide(m, off, bound) : off, edge = smooth ? hlo_int(m, off->dtype, 1) : bound;
+    hlo bound = tt_in(c, 4), inside = smooth ? divide(m, off, bound) : off;
+    hlo edge = smooth ? hlo_int(m, off->dtype, 1) : bound;
     slope = hlo_select(m, hlo_compare(m, smooth ? "GE" : "GT", off, bound), edge, inside);
     hlo low = hlo_compare(m, smooth ? "LE" : "LT", off, hlo_unary(m, "negate", bound));
     slope = hlo_select(m, low, hlo_unary(m, "negate", edge), slope);
@@ -146,7 +149,7 @@ void rule_binary_cross_entropy(tt_ctx *c) { /* (self, target, weight, reduction)
 
 void rule_binary_cross_entropy_backward(tt_ctx *c) { /* (grad_output, self, target, weight, reduction) */
   hlo_module *m = c->m;
-  hlo x = tt_in_wide(c, 1), spread = hlo_binary_scalar(m, "maximum", multiply(m, one_minus(m, x), x), 1e-12);
+  hlo x = tt_in_wide(c, 1), spread = hlo_binary_scalar(m, "maximum", multiply(m, one_minus(m, x), x), 1e-12f);
   hlo grad = multiply(m, incoming(c, 4, hlo_numel(x)), divide(m, subtract(m, x, tt_in_wide(c, 2)), spread));
   c->result[0] = tt_has(c, 3) ? multiply(m, grad, tt_in_wide(c, 3)) : grad;
 }

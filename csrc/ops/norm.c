@@ -1,9 +1,9 @@
 /* norm.c: rules of softmax and of layer, batch, group and RMS normalisation, forward and backward.
  *
- * All are one idea: moments over some dims, spread back over the operand. Rows ask for OP_COMPUTE_F32, so that halves are
- * reduced in float and rounded once. The variance is taken in two passes, which loses nothing to cancellation. Running
- * statistics are written to the arguments that hold them, whether or not the schema says so. Refuses nothing: what
- * torch rejects its Meta kernels have rejected. */
+ * All are one idea: moments over some dims, spread back over the operand. Rows ask for OP_COMPUTE_F32, so that halves
+ * are reduced in float and rounded once. The variance is taken in two passes, which loses nothing to cancellation.
+ * Running statistics are written to the arguments that hold them, whether or not the schema says so. Refuses nothing:
+ * what torch rejects its Meta kernels have rejected. */
 #include <string.h>
 #include "ops/op.h"
 #include "ops/rules.h"
@@ -24,13 +24,16 @@ static hlo sum(hlo_module *m, hlo x, const axes *a) {
   return x ? hlo_reduce(m, "add", x, hlo_int(m, x->dtype, 0), a->n_reduced, a->reduced) : NULL;
 }
 
-static hlo mean(hlo_module *m, hlo x, const axes *a) { return hlo_binary_scalar(m, "divide", sum(m, x, a), (double)a->count); }
+static hlo mean(hlo_module *m, hlo x, const axes *a) {
+  return hlo_binary_scalar(m, "divide", sum(m, x, a), (double)a->count);
+}
 
 static hlo spread(hlo_module *m, hlo v, hlo like, const axes *a) { /* over the reduced dims */
   return v && like ? hlo_broadcast(m, v, like->rank, like->dims, a->kept) : NULL;
 }
 
-static hlo spread_inside(hlo_module *m, hlo v, hlo like, const axes *a) { /* v has the reduced dims: over the kept ones */
+/* v has the reduced dims: over the kept ones. */
+static hlo spread_inside(hlo_module *m, hlo v, hlo like, const axes *a) {
   return v && like ? hlo_broadcast(m, v, like->rank, like->dims, a->reduced) : NULL;
 }
 
@@ -38,7 +41,9 @@ static hlo add(hlo_module *m, hlo a, hlo b) { return hlo_binary(m, "add", a, b);
 static hlo subtract(hlo_module *m, hlo a, hlo b) { return hlo_binary(m, "subtract", a, b); }
 static hlo multiply(hlo_module *m, hlo a, hlo b) { return hlo_binary(m, "multiply", a, b); }
 
-static hlo inverse_deviation(hlo_module *m, hlo variance, hlo eps) { return hlo_unary(m, "rsqrt", add(m, variance, eps)); }
+static hlo inverse_deviation(hlo_module *m, hlo variance, hlo eps) {
+  return hlo_unary(m, "rsqrt", add(m, variance, eps));
+}
 
 static hlo as_dims(hlo_module *m, hlo x, const tt_want *w) { return hlo_reshape(m, x, w->rank, w->dims); }
 
@@ -54,7 +59,8 @@ void rule_softmax(tt_ctx *c) { /* (self, dim, half_to_float); hlo: "" or "log" *
   if (!x) return;
   axes a = softmax_axes(c, x, 1);
   hlo top = hlo_reduce(m, "maximum", x, hlo_lowest(m, x->dtype), a.n_reduced, a.reduced);
-  hlo shifted = subtract(m, x, spread(m, top, x, &a)), power = hlo_unary(m, "exponential", shifted), total = sum(m, power, &a);
+  hlo shifted = subtract(m, x, spread(m, top, x, &a)), power = hlo_unary(m, "exponential", shifted);
+  hlo total = sum(m, power, &a);
   c->result[0] = *c->op->hlo ? subtract(m, shifted, spread(m, hlo_unary(m, "log", total), x, &a))
                              : hlo_binary(m, "divide", power, spread(m, total, x, &a));
 }
@@ -118,7 +124,8 @@ static hlo sum_kept(hlo_module *m, hlo x, const axes *a) {
   return x ? hlo_reduce(m, "add", x, hlo_int(m, x->dtype, 0), a->n_kept, a->kept) : NULL;
 }
 
-void rule_layer_norm_backward(tt_ctx *c) { /* (grad_out, input, normalized_shape, mean, rstd, weight, bias, output_mask) */
+/* (grad_out, input, normalized_shape, mean, rstd, weight, bias, output_mask) */
+void rule_layer_norm_backward(tt_ctx *c) {
   hlo_module *m = c->m;
   hlo grad = tt_in(c, 0), x = tt_in(c, 1);
   if (!grad || !x) return;
@@ -154,7 +161,8 @@ static hlo affine(tt_ctx *c, hlo y, const axes *a, int weight) { /* bias follows
 }
 
 static hlo blend(hlo_module *m, hlo old, hlo fresh, hlo momentum) {
-  return add(m, multiply(m, fresh, momentum), multiply(m, old, subtract(m, hlo_int(m, momentum ? momentum->dtype : TT_F32, 1), momentum)));
+  hlo rest = momentum ? subtract(m, hlo_int(m, momentum->dtype, 1), momentum) : NULL;
+  return add(m, multiply(m, fresh, momentum), multiply(m, old, rest));
 }
 
 /* A statistic as result k; torch CPU gives none where it was not computed, which is a tensor of no elements. */
@@ -165,8 +173,9 @@ static void give_statistic(tt_ctx *c, int k, hlo v) {
   c->result[k] = none ? hlo_full(c->m, w->dtype, w->rank, w->dims, 0) : v;
 }
 
-/* (input, weight, bias[, running_mean, running_var][, training], momentum, eps). hlo is what is in brackets: "stats training",
- * "training", "stats"; without training it trains. With " new", the new running statistics are the last two results. */
+/* (input, weight, bias[, running_mean, running_var][, training], momentum, eps). hlo is what is in brackets: "stats
+ * training", "training", "stats"; without training it trains. With " new", the last two results are the new running
+ * statistics. A fourth result is the reserve of cuDNN, which nothing here needs. */
 void rule_batch_norm(tt_ctx *c) {
   hlo_module *m = c->m;
   bool stats = strstr(c->op->hlo, "stats") != NULL, told = strstr(c->op->hlo, "training") != NULL;
@@ -192,7 +201,10 @@ void rule_batch_norm(tt_ctx *c) {
   for (int i = 0; i < 2; i++) {
     if (!tt_has(c, 3 + i)) continue;
     hlo value = i ? s.variance : s.mean, old = tt_in(c, 3 + i);
-    if (i) value = hlo_binary_scalar(m, "divide", hlo_binary_scalar(m, "multiply", value, (double)a.count), (double)(a.count - 1));
+    if (i && training) { /* the running variance is the unbiased one */
+      value = hlo_binary_scalar(m, "multiply", value, (double)a.count);
+      value = hlo_binary_scalar(m, "divide", value, (double)(a.count - 1));
+    }
     value = training ? blend(m, old, value, tt_in(c, momentum_arg)) : old;
     if (fresh) c->result[c->n_results - 2 + i] = value;
     else if (training) tt_write(c, 3 + i, value);
@@ -221,7 +233,8 @@ void rule_batch_norm_backward(tt_ctx *c) {
 typedef struct grouping { int64_t dims[4]; } grouping;
 
 static grouping grouping_of(tt_ctx *c, int at) { /* (.., N, C, HxW, group, ..) from argument at */
-  int64_t n = tt_int(c, at, 1), channels = tt_int(c, at + 1, 1), area = tt_int(c, at + 2, 1), groups = tt_int(c, at + 3, 1);
+  int64_t n = tt_int(c, at, 1), channels = tt_int(c, at + 1, 1), area = tt_int(c, at + 2, 1);
+  int64_t groups = tt_int(c, at + 3, 1);
   return (grouping){{n, groups, channels / groups, area}};
 }
 
@@ -249,7 +262,8 @@ void rule_group_norm_backward(tt_ctx *c) { /* (grad_out, input, mean, rstd, weig
   grouping g = grouping_of(c, 5);
   hlo grad = hlo_reshape(m, tt_in(c, 0), 4, g.dims), x = hlo_reshape(m, tt_in(c, 1), 4, g.dims);
   axes a = axes_of(x, 2, 4, true), channel = {.n_reduced = 2, .reduced = {0, 3}};
-  hlo rstd = hlo_reshape(m, tt_in(c, 3), 2, g.dims), unit = normalized(m, x, &a, hlo_reshape(m, tt_in(c, 2), 2, g.dims), rstd);
+  hlo center = hlo_reshape(m, tt_in(c, 2), 2, g.dims), rstd = hlo_reshape(m, tt_in(c, 3), 2, g.dims);
+  hlo unit = normalized(m, x, &a, center, rstd);
   if (c->want[0].defined) {
     hlo inner = tt_has(c, 4) ? multiply(m, grad, per_channel(m, tt_in(c, 4), x)) : grad;
     c->result[0] = as_dims(m, normalized_backward(m, inner, unit, &a, rstd), &c->want[0]);

@@ -1,9 +1,9 @@
 /* optim.c: rules of fused optimizer steps and of gradient scaling: one program for all parameters of a group.
  *
- * Every tensor is computed in its parameter's dtype, halves in float. Learning rates, betas and steps are run-time operands, so
- * that no schedule compiles twice; flags are static. Where gradients were found infinite the step leaves everything as it
- * was, by a select: nothing waits for the device. Bias corrections are computed in the parameter's dtype, not always in
- * double as torch CPU does. Refuses nothing. */
+ * Every tensor is computed in its parameter's dtype, halves in float. Learning rates, betas and steps are run-time
+ * operands, so that no schedule compiles twice; flags are static. Where gradients were found infinite the step leaves
+ * everything as it was, by a select: nothing waits for the device. Bias corrections are computed in the parameter's
+ * dtype, not always in double as torch CPU does. Refuses nothing. */
 #include "ops/op.h"
 #include "ops/rules.h"
 
@@ -14,7 +14,8 @@ static hlo divide(hlo_module *m, hlo a, hlo b) { return hlo_binary(m, "divide", 
 static hlo root(hlo_module *m, hlo x) { return hlo_unary(m, "sqrt", x); }
 static hlo one_minus(hlo_module *m, hlo x) { return x ? subtract(m, hlo_int(m, x->dtype, 1), x) : NULL; }
 
-static hlo scalar(tt_ctx *c, int i, tt_dtype t) { return hlo_reshape(c->m, tt_in_as(c, i, t), 0, NULL); } /* also of a [1] */
+/* Also of a tensor of dims [1]. */
+static hlo scalar(tt_ctx *c, int i, tt_dtype t) { return hlo_reshape(c->m, tt_in_as(c, i, t), 0, NULL); }
 
 /* What all fused steps begin with. */
 typedef struct step {
@@ -24,7 +25,9 @@ typedef struct step {
   hlo param, grad;
 } step;
 
-static tt_dtype compute_dtype(hlo x) { return !x ? TT_F32 : x->dtype == TT_F16 || x->dtype == TT_BF16 ? TT_F32 : (tt_dtype)x->dtype; }
+static tt_dtype compute_dtype(hlo x) {
+  return !x || x->dtype == TT_F16 || x->dtype == TT_BF16 ? TT_F32 : (tt_dtype)x->dtype;
+}
 
 /* Writes element e of list i, or its old value where the step is skipped. */
 static void keep_or_write(tt_ctx *c, const step *s, int i, hlo v) {
@@ -55,10 +58,12 @@ static hlo decayed(hlo_module *m, hlo grad, hlo param, hlo decay) {
   return hlo_select(m, off, grad, add(m, grad, multiply(m, param, decay)));
 }
 
-static hlo bias_correction(hlo_module *m, hlo beta, hlo steps) { return one_minus(m, hlo_binary(m, "power", beta, steps)); }
+static hlo bias_correction(hlo_module *m, hlo beta, hlo steps) {
+  return one_minus(m, hlo_binary(m, "power", beta, steps));
+}
 
-/* (self, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, state_steps, lr, beta1, beta2, weight_decay, eps, amsgrad, maximize,
- * grad_scale, found_inf). hlo: "" or "w" for AdamW, which decays the parameter and not the gradient. */
+/* (self, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, state_steps, lr, beta1, beta2, weight_decay, eps, amsgrad,
+ * maximize, grad_scale, found_inf). hlo: "" or "w" for AdamW, which decays the parameter and not the gradient. */
 void rule_fused_adam(tt_ctx *c) {
   hlo_module *m = c->m;
   bool decoupled = *c->op->hlo, amsgrad = tt_bool(c, 11), maximize = tt_bool(c, 12);
@@ -83,8 +88,8 @@ void rule_fused_adam(tt_ctx *c) {
   }
 }
 
-/* (self, grads, momentum_buffer_list, weight_decay, momentum, lr, dampening, nesterov, maximize, is_first_step, grad_scale,
- * found_inf); no buffers: no momentum */
+/* (self, grads, momentum_buffer_list, weight_decay, momentum, lr, dampening, nesterov, maximize, is_first_step,
+ * grad_scale, found_inf); no buffers: no momentum */
 void rule_fused_sgd(tt_ctx *c) {
   hlo_module *m = c->m;
   bool momentum = tt_has(c, 2), nesterov = tt_bool(c, 7), maximize = tt_bool(c, 8), first = tt_bool(c, 9);
@@ -93,8 +98,10 @@ void rule_fused_sgd(tt_ctx *c) {
     hlo grad = decayed(m, s.grad, s.param, scalar(c, 3, s.t));
     if (momentum) {
       hlo share = scalar(c, 4, s.t), buffer = grad;
-      if (!first)
-        buffer = add(m, multiply(m, tt_elem_as(c, 2, e, s.t), share), multiply(m, grad, one_minus(m, scalar(c, 6, s.t))));
+      if (!first) {
+        hlo kept = multiply(m, tt_elem_as(c, 2, e, s.t), share);
+        buffer = add(m, kept, multiply(m, grad, one_minus(m, scalar(c, 6, s.t))));
+      }
       keep_or_write(c, &s, 2, buffer);
       grad = nesterov ? add(m, grad, multiply(m, buffer, share)) : buffer;
     }
@@ -119,7 +126,8 @@ void rule_fused_adagrad(tt_ctx *c) {
 }
 
 /* ---- gradient scaling ---- */
-void rule_amp_unscale(tt_ctx *c) { /* (self, found_inf, inv_scale): unscales the gradients, says whether any was not finite */
+/* (self, found_inf, inv_scale): unscales the gradients, says whether any was not finite. */
+void rule_amp_unscale(tt_ctx *c) {
   hlo_module *m = c->m;
   hlo finite = hlo_int(m, TT_BOOL, 1), found = tt_in_own(c, 1);
   for (int e = 0; e < tt_count(c, 0); e++) {

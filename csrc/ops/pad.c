@@ -1,7 +1,7 @@
 /* pad.c: padding by constants, reflections and edges, sliding windows as copies, and the gradients of all of them.
  *
  * Each dim is treated by itself, so that the program grows with the number of dims and not with the number of places. A
- * gradient is the transposed walk: the dims in the same order, parts of what was padded added back where they came from. */
+ * gradient is the transposed walk: parts of what was padded are added back where they came from. */
 #include "ops/op.h"
 #include "ops/rules.h"
 
@@ -65,8 +65,8 @@ static hlo replicate(hlo_module *m, hlo x, int dim, int64_t low, int64_t high) {
   return hlo_concat(m, k, parts, dim);
 }
 
-/* The gradient of reflect and replicate over n places: the middle, and both margins folded back onto it. */
-static hlo fold_back(hlo_module *m, hlo grad, int dim, int64_t n, int64_t low, int64_t high, bool reflected) {
+/* The gradient of reflect and replicate: the middle, and both margins folded back onto it. */
+static hlo fold_back(hlo_module *m, hlo grad, int dim, int64_t low, int64_t high, bool reflected) {
   if (!grad) return NULL;
   hlo zero = zero_of(grad, m);
   int64_t left = positive(low), right = positive(high), kept = grad->dims[dim] - left - right;
@@ -85,7 +85,6 @@ static hlo fold_back(hlo_module *m, hlo grad, int dim, int64_t n, int64_t low, i
     }
     sum = hlo_binary(m, "add", sum, padded(m, margin, zero, dim, at, kept - at - width, 0));
   }
-  (void)n;
   return padded(m, sum, zero, dim, low < 0 ? -low : 0, high < 0 ? -high : 0, 0);
 }
 
@@ -113,7 +112,7 @@ void rule_edge_pad_backward(tt_ctx *c) { /* (grad_output, self, padding) */
   }
   bool reflected = c->op->hlo[2] == 'f';
   for (int i = 0; i < n / 2; i++)
-    x = fold_back(c->m, x, rank - 1 - i, c->want[0].dims[rank - 1 - i], pairs[2 * i], pairs[2 * i + 1], reflected);
+    x = fold_back(c->m, x, rank - 1 - i, pairs[2 * i], pairs[2 * i + 1], reflected);
   c->result[0] = x;
 }
 
@@ -163,7 +162,7 @@ static geometry geometry_of(tt_ctx *c, int first, const int64_t *image) {
   return g;
 }
 
-void rule_im2col(tt_ctx *c) { /* (self, kernel_size, dilation, padding, stride): [.., C, H, W] -> [.., C kh kw, blocks] */
+void rule_im2col(tt_ctx *c) { /* (self, kernel_size, dilation, padding, stride): C, H, W -> C kh kw, blocks */
   hlo x = tt_in(c, 0);
   if (!x) return;
   if (nothing_wanted(c)) {
@@ -197,7 +196,7 @@ void rule_col2im(tt_ctx *c) { /* (self, output_size, kernel_size, dilation, padd
   int64_t dims[TT_MAX_RANK];
   for (int i = 0; i < height; i++) dims[i] = w->dims[i];
   for (int i = 0; i < height + 4; i++) perm[i] = i;
-  dims[height] = g.kernel[0], dims[height + 1] = g.kernel[1], dims[height + 2] = g.blocks[0], dims[height + 3] = g.blocks[1];
+  for (int i = 0; i < 2; i++) dims[height + i] = g.kernel[i], dims[height + 2 + i] = g.blocks[i];
   perm[height + 1] = height + 2, perm[height + 2] = height + 1;
   x = hlo_transpose(c->m, hlo_reshape(c->m, x, height + 4, dims), perm);
   x = from_windows(c->m, x, height + 2, g.padded[1], g.stride[1], g.dilation[1]);
@@ -226,8 +225,8 @@ void rule_unfold_copy(tt_ctx *c) { /* (self, dimension, size, step): windows alo
   c->result[0] = hlo_reshape(c->m, hlo_transpose(c->m, x, perm), c->want[0].rank, c->want[0].dims);
 }
 
-/* (grad_in, input_sizes, dim, size, step). Windows are cut into pieces of step places; piece p of all windows in a row is one
- * run of places, so size / step additions do, however long the windows are. */
+/* (grad_in, input_sizes, dim, size, step). Windows are cut into pieces of step places; piece p of all windows in a row
+ * is one run of places, so size / step additions do, however long the windows are. */
 void rule_unfold_backward(tt_ctx *c) {
   hlo_module *m = c->m;
   const tt_want *w = &c->want[0];

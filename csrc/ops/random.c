@@ -1,12 +1,14 @@
-/* random.c: rules that draw random numbers: uniform, normal, dropout, integers, permutations, and samples by inversion.
+/* random.c: rules that draw random numbers: uniform, normal, dropout, integers, permutations, and samples by
+ * inversion.
  *
- * All start from uniform bits that the generator's counter gives, so that a seed means the same numbers on every plugin.
- * Real numbers are made in f32 (f64 for f64 and complex128) and rounded to the tensor's dtype. Two kinds of uniform
- * numbers: half-open [0, 1) in steps of 2^-24 (2^-53), and open (0, 1) whose middle is symmetric, for logarithms and
- * inverse error functions. Numbers that need rejection (poisson, gamma, binomial) loop until every element has accepted. */
+ * All start from uniform bits that the generator's counter gives, so that a seed means the same numbers on every
+ * plugin. Real numbers are made in f32 (f64 for f64 and complex128) and rounded to the tensor's dtype. Two kinds of
+ * uniform numbers: half-open [0, 1) in steps of 2^-24 (2^-53), and open (0, 1) whose middle is symmetric, for
+ * logarithms and inverse error functions. Numbers that need rejection are drawn in sample.c. */
 #include <math.h>
 #include <string.h>
 #include "ops/index.h"
+#include "ops/random.h"
 #include "ops/rules.h"
 
 typedef struct shape { int rank; const int64_t *dims; } shape;
@@ -16,7 +18,7 @@ static shape wanted(tt_ctx *c, int k) { return (shape){c->want[k].rank, c->want[
 /* What numbers of dtype t are made in. */
 static tt_dtype draw_dtype(tt_dtype t) { return t == TT_F64 || t == TT_C128 ? TT_F64 : TT_F32; }
 
-static hlo from_bits(hlo_module *m, hlo bits, tt_dtype t, bool open) {
+hlo tt_uniform_of_bits(hlo_module *m, hlo bits, tt_dtype t, bool open) {
   if (!bits) return NULL;
   bool wide = t == TT_F64;
   tt_dtype u = wide ? TT_U64 : TT_U32;
@@ -29,7 +31,7 @@ static hlo from_bits(hlo_module *m, hlo bits, tt_dtype t, bool open) {
 }
 
 static hlo draw(tt_ctx *c, int generator, tt_dtype t, shape s, bool open) {
-  return from_bits(c->m, tt_random_bits(c, generator, t == TT_F64 ? TT_U64 : TT_U32, s.rank, s.dims), t, open);
+  return tt_uniform_of_bits(c->m, tt_random_bits(c, generator, t == TT_F64 ? TT_U64 : TT_U32, s.rank, s.dims), t, open);
 }
 
 /* Standard normal numbers: the inverse of the distribution function at a uniform number. */
@@ -48,8 +50,8 @@ static shape doubled(shape s, int64_t *dims) {
 }
 
 static hlo join(hlo_module *m, hlo x) {
-  hlo re = hlo_squeeze_dim(m, hlo_slice_dim(m, x, 0, 0, 1, 1), 0), im = hlo_squeeze_dim(m, hlo_slice_dim(m, x, 0, 1, 2, 1), 0);
-  return hlo_complex_of(m, re, im);
+  hlo re = hlo_slice_dim(m, x, 0, 0, 1, 1), im = hlo_slice_dim(m, x, 0, 1, 2, 1);
+  return hlo_complex_of(m, hlo_squeeze_dim(m, re, 0), hlo_squeeze_dim(m, im, 0));
 }
 
 /* ---- uniform(self, from, to, generator) ---- */
@@ -66,7 +68,7 @@ void rule_uniform(tt_ctx *c) {
   c->result[0] = tt_is_complex(want) ? join(m, x) : x;
 }
 
-/* ---- normal: (self, mean, std, generator), or with hlo "m" (mean, std, generator) of any mix of tensors and numbers ---- */
+/* ---- normal: (self, mean, std, generator), or with hlo "mean" (mean, std, generator), tensors or numbers ---- */
 void rule_normal(tt_ctx *c) {
   hlo_module *m = c->m;
   int first = c->op->hlo[0] == 'm' ? 0 : 1;
@@ -111,7 +113,8 @@ void rule_dropout(tt_ctx *c) {
   hlo keep = hlo_binary(m, "subtract", one, tt_in_as(c, 1, TT_F32));
   hlo scale = hlo_select(m, hlo_compare(m, "EQ", keep, zero), zero, hlo_binary(m, "divide", one, keep));
   hlo mask = hlo_compare(m, "LT", draw(c, -1, TT_F32, s, false), keep);
-  c->result[0] = hlo_binary(m, "multiply", x, hlo_select(m, mask, hlo_convert(m, scale, x->dtype), hlo_int(m, x->dtype, 0)));
+  hlo factor = hlo_select(m, mask, hlo_convert(m, scale, x->dtype), hlo_int(m, x->dtype, 0));
+  c->result[0] = hlo_binary(m, "multiply", x, factor);
   c->result[1] = mask;
 }
 
@@ -256,20 +259,20 @@ void rule_multinomial(tt_ctx *c) {
   shape s = wanted(c, 0);
   hlo u = draw(c, 3, t, s, true);
   u = hlo_binary(m, "multiply", u, hlo_broadcast_to(m, total, s.rank, s.dims));
-  int64_t dims[3];
-  int of_sample[2] = {0, 1}, of_place[2] = {0, 2};
+  int64_t dims[3]; /* (row,) sample, place */
   for (int i = 0; i < last; i++) dims[i] = p->dims[i];
   dims[last] = samples, dims[last + 1] = n;
-  int *where = last ? of_place : of_place + 1, *sample = of_sample;
-  int place_1d = 1;
-  if (!last) where = &place_1d;
+  int sample[2] = {0, 1}, where[2] = {0, 2};
+  if (!last) where[0] = 1;
   int rank = last + 2, at = last + 1;
-  hlo passed = hlo_compare(m, "GT", hlo_broadcast(m, running, rank, dims, where), hlo_broadcast(m, u, rank, dims, sample));
+  hlo sums = hlo_broadcast(m, running, rank, dims, where);
+  hlo passed = hlo_compare(m, "GT", sums, hlo_broadcast(m, u, rank, dims, sample));
   hlo chance = hlo_broadcast(m, hlo_compare(m, "GT", p, zero), rank, dims, where);
   hlo i = hlo_iota(m, TT_I32, rank, dims, at), none = hlo_int(m, TT_I32, n);
   hlo first = hlo_select(m, hlo_binary(m, "and", passed, chance), i, none);
   first = hlo_reduce(m, "minimum", first, none, 1, &at);
-  hlo likely = hlo_select(m, chance, i, hlo_int(m, TT_I32, 0)); /* rounding may let none pass: then the last with a chance */
+  /* Rounding may let none pass: then the last with a chance. */
+  hlo likely = hlo_select(m, chance, i, hlo_int(m, TT_I32, 0));
   likely = hlo_reduce(m, "maximum", likely, hlo_int(m, TT_I32, 0), 1, &at);
   c->result[0] = hlo_binary(m, "minimum", first, likely);
 }

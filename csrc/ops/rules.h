@@ -3,6 +3,41 @@
 #define TT_OPS_RULES_H
 #include "ops/op.h"
 
+/* activation.c */
+tt_rule rule_celu;
+tt_rule rule_elu;
+tt_rule rule_elu_backward;
+tt_rule rule_gelu;
+tt_rule rule_gelu_backward;
+tt_rule rule_glu;
+tt_rule rule_glu_backward;
+tt_rule rule_hardsigmoid;
+tt_rule rule_hardsigmoid_backward;
+tt_rule rule_hardswish;
+tt_rule rule_hardswish_backward;
+tt_rule rule_hardtanh;
+tt_rule rule_hardtanh_backward;
+tt_rule rule_leaky_relu;
+tt_rule rule_leaky_relu_backward;
+tt_rule rule_log_sigmoid;
+tt_rule rule_log_sigmoid_backward;
+tt_rule rule_logit;
+tt_rule rule_logit_backward;
+tt_rule rule_mish;
+tt_rule rule_mish_backward;
+tt_rule rule_prelu;
+tt_rule rule_prelu_backward;
+tt_rule rule_relu;
+tt_rule rule_rrelu_backward;
+tt_rule rule_shrink;
+tt_rule rule_sigmoid_backward;
+tt_rule rule_silu;
+tt_rule rule_silu_backward;
+tt_rule rule_softplus;
+tt_rule rule_softplus_backward;
+tt_rule rule_tanh_backward;
+tt_rule rule_threshold;
+
 /* conv.c */
 tt_rule rule_conv_tbc;
 tt_rule rule_convolution;
@@ -21,6 +56,47 @@ tt_rule rule_addmm_activation;
 tt_rule rule_addr;
 tt_rule rule_int_mm;
 tt_rule rule_matmul;
+
+/* elementwise.c */
+tt_rule rule_abs;
+tt_rule rule_add;
+tt_rule rule_addc;
+tt_rule rule_angle;
+tt_rule rule_arithmetic;
+tt_rule rule_binary;
+tt_rule rule_clamp;
+tt_rule rule_compare;
+tt_rule rule_complex;
+tt_rule rule_conj;
+tt_rule rule_copy;
+tt_rule rule_copysign;
+tt_rule rule_divide;
+tt_rule rule_fill;
+tt_rule rule_fmax;
+tt_rule rule_frexp;
+tt_rule rule_gcd;
+tt_rule rule_heaviside;
+tt_rule rule_hypot;
+tt_rule rule_is_special;
+tt_rule rule_ldexp;
+tt_rule rule_lerp;
+tt_rule rule_logaddexp;
+tt_rule rule_logical;
+tt_rule rule_logical_not;
+tt_rule rule_masked_fill;
+tt_rule rule_nan_to_num;
+tt_rule rule_number;
+tt_rule rule_pow;
+tt_rule rule_pow_number;
+tt_rule rule_remainder;
+tt_rule rule_round_decimals;
+tt_rule rule_rounding;
+tt_rule rule_shift;
+tt_rule rule_sign;
+tt_rule rule_signbit;
+tt_rule rule_unary;
+tt_rule rule_where;
+tt_rule rule_xlogy;
 
 /* index.c */
 tt_rule rule_embedding;
@@ -69,6 +145,14 @@ tt_rule rule_im2col;
 tt_rule rule_unfold_backward;
 tt_rule rule_unfold_copy;
 
+/* pool.c */
+tt_rule rule_adaptive_avg_pool;
+tt_rule rule_avg_pool;
+tt_rule rule_avg_pool_backward;
+tt_rule rule_max_pool;
+tt_rule rule_max_pool_backward;
+tt_rule rule_max_unpool;
+
 /* random.c */
 tt_rule rule_bernoulli;
 tt_rule rule_cauchy;
@@ -83,9 +167,27 @@ tt_rule rule_randperm;
 tt_rule rule_rrelu_with_noise;
 tt_rule rule_uniform;
 
+/* reduce.c */
+tt_rule rule_any_all;
+tt_rule rule_arg_extreme;
+tt_rule rule_count_nonzero;
+tt_rule rule_dist;
+tt_rule rule_extreme;
+tt_rule rule_extreme_dim;
+tt_rule rule_logsumexp;
+tt_rule rule_norm;
+tt_rule rule_renorm;
+tt_rule rule_sum;
+tt_rule rule_var;
+
 /* sample.c */
 tt_rule rule_poisson;
 tt_rule rule_standard_gamma;
+
+/* scan.c */
+tt_rule rule_running;
+tt_rule rule_running_extreme;
+tt_rule rule_running_logsumexp;
 
 /* scatter.c */
 tt_rule rule_embedding_backward;
@@ -128,4 +230,14 @@ tt_rule rule_median_dim;
 tt_rule rule_mode;
 tt_rule rule_sort;
 tt_rule rule_topk;
+
+/* special.c */
+tt_rule rule_igamma;
+tt_rule rule_mvlgamma;
+tt_rule rule_polygamma;
+tt_rule rule_special;
+tt_rule rule_zeta;
+
+/* upsample.c */
+tt_rule rule_upsample;
 #endif

@@ -1,12 +1,13 @@
 /* sample.c: numbers that need rejection: poisson and gamma.
  *
- * One loop serves all elements: each turn draws anew for all and settles those that accept, until all have. The loop has
- * a stream of random numbers of its own, whose seed is drawn from the generator, so that however many turns it takes the
- * generator moves on by the same. The methods are exact (Knuth; Hoermann's transformed rejection PTRS, 1993; Marsaglia and
- * Tsang, 2000), as far as the arithmetic goes: f64 where differences of large logarithms decide. Elements without a
- * distribution (NaN, infinite or negative parameters) are settled from the start, so that the loop always ends. */
+ * One loop serves all elements: each turn draws anew for all and settles those that accept, until all have. The loop
+ * has a stream of random numbers of its own, whose seed is drawn from the generator, so that however many turns it
+ * takes the generator moves on by the same. The methods are exact (Knuth; Hoermann's transformed rejection PTRS,
+ * 1993; Marsaglia and Tsang, 2000), as far as the arithmetic goes: f64 where differences of large logarithms decide.
+ * Elements without a distribution (NaN, infinite or negative parameters) are settled from the start, so that the
+ * loop always ends. */
 #include <math.h>
-#include "ops/op.h"
+#include "ops/random.h"
 #include "ops/rules.h"
 
 /* What goes round: the random state, which elements are open, two numbers of the method, its parameter. */
@@ -24,13 +25,8 @@ static void some_open(hlo_module *m, const hlo *args, hlo *results, void *user) 
 /* Uniform numbers in the open (0, 1), of x's dtype and dims. */
 static hlo uniform(hlo_module *m, hlo x, hlo *state) {
   if (!x) return NULL;
-  bool wide = x->dtype == TT_F64;
-  tt_dtype u = wide ? TT_U64 : TT_U32;
-  int digits = wide ? 52 : 23;
-  hlo bits = hlo_random_bits(m, *state, u, x->rank, x->dims, state);
-  bits = hlo_binary(m, "shift_right_logical", bits, hlo_int(m, u, (wide ? 64 : 32) - digits));
-  hlo k = hlo_convert(m, hlo_bitcast(m, bits, wide ? TT_I64 : TT_I32), x->dtype);
-  return hlo_binary_scalar(m, "multiply", hlo_binary_scalar(m, "add", k, 0.5), ldexp(1, -digits));
+  tt_dtype bits = x->dtype == TT_F64 ? TT_U64 : TT_U32;
+  return tt_uniform_of_bits(m, hlo_random_bits(m, *state, bits, x->rank, x->dims, state), x->dtype, true);
 }
 
 static hlo plus(hlo_module *m, hlo a, double b) { return hlo_binary_scalar(m, "add", a, b); }
@@ -54,7 +50,8 @@ static hlo loop(tt_ctx *c, int generator, hlo parameter, hlo open, double value,
   if (!parameter || !open) return NULL;
   if (hlo_numel(parameter) == 0) return parameter;
   int64_t one = 1;
-  hlo state = hlo_concat(m, 2, (hlo[]){tt_random_bits(c, generator, TT_U64, 1, &one), hlo_full(m, TT_U64, 1, &one, 0)}, 0);
+  hlo words[2] = {tt_random_bits(c, generator, TT_U64, 1, &one), hlo_full(m, TT_U64, 1, &one, 0)};
+  hlo state = hlo_concat(m, 2, words, 0);
   hlo in[CARRIED] = {state, open, hlo_full_like(m, parameter, value), hlo_full_like(m, parameter, work), parameter};
   hlo out[CARRIED] = {0};
   hlo_while(m, CARRIED, in, some_open, turn, NULL, out);
@@ -129,9 +126,8 @@ void rule_standard_gamma(tt_ctx *c) { /* (self, generator) */
   if (!alpha) return;
   hlo valid = both(m, than(m, "GT", alpha, 0), than(m, "LT", alpha, HUGE_VAL)), small = than(m, "LT", alpha, 1);
   /* Below 1: a number for alpha + 1 times the alpha-th root of a uniform number. */
-  hlo bits = tt_random_bits(c, 1, TT_U64, alpha->rank, alpha->dims);
-  hlo u = hlo_convert(m, hlo_bitcast(m, hlo_binary(m, "shift_right_logical", bits, hlo_int(m, TT_U64, 41)), TT_I64), t);
-  u = times(m, plus(m, u, 0.5), ldexp(1, -23));
+  hlo bits = tt_random_bits(c, 1, t == TT_F64 ? TT_U64 : TT_U32, alpha->rank, alpha->dims);
+  hlo u = tt_uniform_of_bits(m, bits, t, true);
   hlo root = hlo_select(m, small, hlo_unary(m, "exponential", over(m, logarithm(m, u), alpha)), number(m, alpha, 1));
   hlo d = plus(m, hlo_select(m, small, plus(m, alpha, 1), alpha), -1.0 / 3);
   hlo value = mul(m, loop(c, 1, d, valid, 0, 0, gamma_turn), root);

@@ -1,16 +1,12 @@
-/* scatter.c: rules that write by index: scatter, index_add and their like, index_put, put, masked_scatter, gradients of lookups.
+/* scatter.c: rules that write by index: scatter, index_add, index_put, put, masked_scatter, gradients of lookups.
  *
- * Each becomes one StableHLO scatter over self, or a select where a mask says which places change. Updates are combined in
- * the compute dtype (f32 for f16 and bf16) and rounded once. Indices out of range write nothing. What a boolean mask
- * selects is found with a running count, so that no shape depends on data; masks mixed with index tensors are refused. */
+ * Each becomes one StableHLO scatter over self, or a select where a mask says which places change. Updates are
+ * combined in the compute dtype (f32 for f16 and bf16) and rounded once. Indices out of range write nothing. What a
+ * boolean mask selects is found with a running count, so that no shape depends on data; masks mixed with index
+ * tensors are refused. */
 #include <string.h>
 #include "ops/index.h"
 #include "ops/rules.h"
-
-static hlo at_least_1d(hlo_module *m, hlo x) {
-  int64_t one = 1;
-  return x && x->rank == 0 ? hlo_reshape(m, x, 1, &one) : x;
-}
 
 static hlo as_wanted(tt_ctx *c, hlo x) { return hlo_reshape(c->m, x, c->want[0].rank, c->want[0].dims); }
 
@@ -25,7 +21,8 @@ static const char *const combine[] = {"replace", "add", "multiply", "add", "maxi
 
 static reduction reduction_named(tt_ctx *c, const char *name) {
   static const struct { const char *name; reduction r; } names[] = {
-    {"", REPLACE}, {"add", SUM}, {"sum", SUM}, {"multiply", PROD}, {"prod", PROD}, {"mean", MEAN}, {"amax", MAX}, {"amin", MIN}};
+    {"", REPLACE}, {"add", SUM}, {"sum", SUM}, {"multiply", PROD},
+    {"prod", PROD}, {"mean", MEAN}, {"amax", MAX}, {"amin", MIN}};
   for (size_t i = 0; i < sizeof names / sizeof *names; i++)
     if (!strcmp(name, names[i].name)) return names[i].r;
   hlo_fail(c->m, TT_INVALID_ARGUMENT, "reduce argument must be either sum, prod, mean, amax or amin, got %s", name);
@@ -69,7 +66,7 @@ static hlo scatter_reduced(hlo_module *m, scatter_fn *scatter, reduction r, hlo 
 /* ---- scatter: (self, dim, index, src or value, reduce) ---- */
 void rule_scatter(tt_ctx *c) {
   hlo_module *m = c->m;
-  hlo x = at_least_1d(m, tt_in(c, 0)), index = at_least_1d(m, tt_in_own(c, 2));
+  hlo x = tt_at_least_1d(m, tt_in(c, 0)), index = tt_at_least_1d(m, tt_in_own(c, 2));
   int dim = tt_dim(c, 1, tt_in_rank(c, 0), 0);
   const char *form = c->op->hlo; /* "src", "value": the last argument; with "+reduce" a string follows it */
   reduction r = !strcmp(form, "add") ? SUM : strstr(form, "reduce") ? reduction_named(c, tt_str(c, 4)) : REPLACE;
@@ -78,7 +75,7 @@ void rule_scatter(tt_ctx *c) {
   if (form[0] == 'v')
     updates = hlo_broadcast(m, tt_in(c, 3), index->rank, index->dims, NULL);
   else
-    updates = covered(m, at_least_1d(m, tt_in(c, 3)), index);
+    updates = covered(m, tt_at_least_1d(m, tt_in(c, 3)), index);
   bool include_self = strcmp(form, "src+reduce+self") || tt_bool(c, 5);
   c->result[0] = as_wanted(c, scatter_reduced(m, tt_scatter_along, r, x, dim, index, updates, include_self));
 }
@@ -93,7 +90,7 @@ static hlo source_rows(tt_ctx *c, hlo x, int dim, hlo index, int i) {
 
 void rule_index_add(tt_ctx *c) {
   hlo_module *m = c->m;
-  hlo x = at_least_1d(m, tt_in(c, 0)), index = at_least_1d(m, tt_in_own(c, 2));
+  hlo x = tt_at_least_1d(m, tt_in(c, 0)), index = tt_at_least_1d(m, tt_in_own(c, 2));
   int dim = tt_dim(c, 1, tt_in_rank(c, 0), 0);
   hlo rows = source_rows(c, x, dim, index, 3);
   if (c->op->hlo[0] == 'a') { /* add with alpha, else copy */
@@ -107,7 +104,7 @@ void rule_index_add(tt_ctx *c) {
 
 void rule_index_fill(tt_ctx *c) {
   hlo_module *m = c->m;
-  hlo x = at_least_1d(m, tt_in(c, 0)), index = at_least_1d(m, tt_in_own(c, 2));
+  hlo x = tt_at_least_1d(m, tt_in(c, 0)), index = tt_at_least_1d(m, tt_in_own(c, 2));
   int dim = tt_dim(c, 1, tt_in_rank(c, 0), 0);
   if (!x || !index) return;
   index = tt_index_prepare(m, index, x->dims[dim], true, false);
@@ -120,7 +117,7 @@ void rule_index_fill(tt_ctx *c) {
 }
 
 void rule_index_reduce(tt_ctx *c) {
-  hlo x = at_least_1d(c->m, tt_in(c, 0)), index = at_least_1d(c->m, tt_in_own(c, 2));
+  hlo x = tt_at_least_1d(c->m, tt_in(c, 0)), index = tt_at_least_1d(c->m, tt_in_own(c, 2));
   int dim = tt_dim(c, 1, tt_in_rank(c, 0), 0);
   reduction r = reduction_named(c, tt_str(c, 4));
   hlo rows = source_rows(c, x, dim, index, 3);
@@ -144,7 +141,8 @@ void rule_masked_scatter(tt_ctx *c) {
   hlo mask = hlo_broadcast_to(m, hlo_convert(m, tt_in_own(c, 1), TT_BOOL), w->rank, w->dims);
   hlo source = hlo_flatten(m, tt_in_as(c, 2, w->dtype));
   if (!source) return;
-  c->result[0] = hlo_numel(source) == 0 ? x : hlo_select(m, mask, tt_gather_dim(m, source, 0, rank_in_mask(m, mask)), x);
+  hlo chosen = hlo_numel(source) == 0 ? x : tt_gather_dim(m, source, 0, rank_in_mask(m, mask));
+  c->result[0] = hlo_select(m, mask, chosen, x);
 }
 
 void rule_masked_scatter_backward(tt_ctx *c) { /* (grad_output, mask, sizes): what the mask selects, then zeros */
@@ -243,7 +241,8 @@ void rule_embedding_backward(tt_ctx *c) {
   int64_t rows[2] = {n, grad->dims[grad->rank - 1]}, whole[2] = {weights, rows[1]};
   hlo updates = hlo_reshape(m, grad, 2, rows);
   if (padding >= 0) /* its row gets nothing: it is sent out of range */
-    index = hlo_select(m, hlo_compare(m, "EQ", index, hlo_int(m, index->dtype, padding)), hlo_int(m, index->dtype, -1), index);
+    index = hlo_select(m, hlo_compare(m, "NE", index, hlo_int(m, index->dtype, padding)), index,
+                       hlo_int(m, index->dtype, -1));
   if (tt_bool(c, 4) && n > 0 && weights > 0) {
     hlo count = tt_scatter_dim(m, "add", hlo_full(m, TT_I32, 1, &weights, 0), 0, index, hlo_full(m, TT_I32, 1, &n, 1));
     hlo times = hlo_binary(m, "maximum", tt_gather_dim(m, count, 0, index), hlo_int(m, TT_I32, 1));

@@ -1,5 +1,5 @@
-/* shape.c: rules that only move elements: joining, repeating, turning, triangles and diagonals, copies of views, and the
- * gradients of views.
+/* shape.c: rules that only move elements: joining, repeating, turning, triangles and diagonals, copies of views, and
+ * the gradients of views.
  *
  * No element is computed, so every dtype is served in its own. Sizes are static, so most rules are a few pads, slices,
  * reshapes and selects that XLA fuses; none gathers. Views themselves are not lowered here: they cost nothing in
@@ -12,7 +12,9 @@ typedef struct place { int64_t low[TT_MAX_RANK], high[TT_MAX_RANK], interior[TT_
 
 static hlo zero_of(hlo_module *m, uint8_t t) { return hlo_int(m, t, 0); }
 
-static hlo pad(hlo_module *m, hlo x, hlo value, const place *p) { return hlo_pad(m, x, value, p->low, p->high, p->interior); }
+static hlo pad(hlo_module *m, hlo x, hlo value, const place *p) {
+  return hlo_pad(m, x, value, p->low, p->high, p->interior);
+}
 
 static hlo as_wanted(tt_ctx *c, hlo x) { return hlo_reshape(c->m, x, c->want[0].rank, c->want[0].dims); }
 
@@ -86,7 +88,8 @@ static hlo rolled(hlo_module *m, hlo x, int dim, int64_t shift) {
   int64_t n = x->dims[dim];
   shift = (shift % n + n) % n;
   if (shift == 0) return x;
-  return hlo_concat(m, 2, (hlo[]){hlo_slice_dim(m, x, dim, n - shift, n, 1), hlo_slice_dim(m, x, dim, 0, n - shift, 1)}, dim);
+  hlo parts[2] = {hlo_slice_dim(m, x, dim, n - shift, n, 1), hlo_slice_dim(m, x, dim, 0, n - shift, 1)};
+  return hlo_concat(m, 2, parts, dim);
 }
 
 void rule_roll(tt_ctx *c) { /* (self, shifts, dims); without dims over the elements in row-major order */
@@ -164,7 +167,8 @@ void rule_shuffle(tt_ctx *c) {
 
 /* ---- triangles and diagonals ---- */
 /* Compares column + shift with row, over dims: what triangles and diagonals are made of. */
-static hlo offset_compare(hlo_module *m, const char *direction, int rank, const int64_t *dims, int row, int column, int64_t shift) {
+static hlo offset_compare(hlo_module *m, const char *direction, int rank, const int64_t *dims, int row, int column,
+                          int64_t shift) {
   int64_t span = dims[row] + dims[column];
   tt_dtype t = span < INT32_MAX / 2 ? TT_I32 : TT_I64;
   hlo i = hlo_iota(m, t, rank, dims, row), j = hlo_iota(m, t, rank, dims, column);
@@ -182,7 +186,8 @@ void rule_trace(tt_ctx *c) {
   hlo x = tt_in(c, 0);
   if (!x) return;
   hlo kept = offset_compare(c->m, "EQ", 2, x->dims, 0, 1, 0), zero = zero_of(c->m, x->dtype);
-  c->result[0] = hlo_reduce(c->m, x->dtype == TT_BOOL ? "or" : "add", hlo_select(c->m, kept, x, zero), zero, 2, (int[]){0, 1});
+  const char *op = x->dtype == TT_BOOL ? "or" : "add";
+  c->result[0] = hlo_reduce(c->m, op, hlo_select(c->m, kept, x, zero), zero, 2, (int[]){0, 1});
 }
 
 /* The diagonal of x over dims a and b as the last dim, without a gather: a k by k square padded to k by k + 1, after
@@ -233,7 +238,8 @@ void rule_diagonal_copy(tt_ctx *c) { /* (self, offset, dim1, dim2) */
   c->result[0] = diagonal(c->m, tt_in(c, 0), tt_int(c, 1, 0), tt_dim(c, 2, rank, 0), tt_dim(c, 3, rank, 1));
 }
 
-/* hlo is where the offset stands: diag_embed(values, 1..), diagonal_backward(values, sizes, 2..), diagonal_scatter(base, values, 2..). */
+/* hlo is where the offset stands: diag_embed(values, 1..), diagonal_backward(values, sizes, 2..) and, with "s",
+ * diagonal_scatter(base, values, 2..). */
 void rule_with_diagonal(tt_ctx *c) {
   int at = c->op->hlo[0] - '0', rank = c->want[0].rank;
   bool scatter = c->op->hlo[1] == 's';
@@ -272,7 +278,7 @@ void rule_part_backward(tt_ctx *c) {
   if (start < 0 && select) start += n;
   span s = select ? (span){start, 1, 1} : span_of(start, tt_int(c, 4, INT64_MAX), tt_int(c, 5, 1), n);
   if (select) grad = hlo_unsqueeze(c->m, grad, dim);
-  c->result[0] = tt_in_rank(c, 0) && s.count == 0 ? blank(c, 0) : spread(c->m, grad, zero_of(c->m, c->dtype), dim, s, n);
+  c->result[0] = s.count == 0 ? blank(c, 0) : spread(c->m, grad, zero_of(c->m, c->dtype), dim, s, n);
 }
 
 /* (self, src, dim, index) or (self, src, dim, start, end, step) */
@@ -306,7 +312,9 @@ void rule_part_scatter(tt_ctx *c) {
 /* ---- copies of views ---- */
 void rule_reshape(tt_ctx *c) { c->result[0] = as_wanted(c, tt_in(c, 0)); }
 
-void rule_expand_copy(tt_ctx *c) { c->result[0] = hlo_broadcast_to(c->m, tt_in(c, 0), c->want[0].rank, c->want[0].dims); }
+void rule_expand_copy(tt_ctx *c) {
+  c->result[0] = hlo_broadcast_to(c->m, tt_in(c, 0), c->want[0].rank, c->want[0].dims);
+}
 
 void rule_permute_copy(tt_ctx *c) { /* hlo: "permute" (self, dims), "transpose" (self, dim0, dim1), "t" (self) */
   hlo x = tt_in(c, 0);
@@ -325,7 +333,8 @@ void rule_permute_copy(tt_ctx *c) { /* hlo: "permute" (self, dims), "transpose" 
   }
 }
 
-void rule_part_copy(tt_ctx *c) { /* hlo: "slice" (self, dim, start, end, step), "select" (.., index), "narrow" (.., start, length) */
+/* hlo: "slice" (self, dim, start, end, step), "select" (self, dim, index), "narrow" (self, dim, start, length) */
+void rule_part_copy(tt_ctx *c) {
   hlo x = tt_in(c, 0);
   if (!x) return;
   int dim = tt_dim(c, 1, x->rank, 0);
@@ -341,7 +350,7 @@ void rule_part_copy(tt_ctx *c) { /* hlo: "slice" (self, dim, start, end, step), 
   c->result[0] = as_wanted(c, hlo_slice_dim(c->m, x, dim, start, start + length, 1));
 }
 
-/* Consecutive parts of a dim as separate results: (self, sizes, dim), (self, size, dim) or (self, dim) dropping the dim.
+/* Consecutive parts of a dim as separate results: (self, sizes, dim), (self, size, dim) or (self, dim), dropping it.
  * The out form returns nothing and has the parts as its last argument. */
 void rule_split_copy(tt_ctx *c) {
   hlo x = tt_in(c, 0);
@@ -363,7 +372,8 @@ void rule_split_copy(tt_ctx *c) {
   }
 }
 
-/* _chunk_cat(tensors, dim, num_chunks): each cut along dim into equal chunks, padded with zeros, chunks of all side by side. */
+/* _chunk_cat(tensors, dim, num_chunks): each is cut along dim into equal chunks, padded with zeros, and the chunks of all
+ * stand side by side. */
 void rule_chunk_cat(tt_ctx *c) {
   const tt_want *w = &c->want[0];
   int n = tt_count(c, 0), dim = tt_dim(c, 1, w->rank - 1, 0);

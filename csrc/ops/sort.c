@@ -153,7 +153,8 @@ void rule_mode(tt_ctx *c) {
   tt_dtype t = place_dtype(n);
   hlo at = hlo_iota(m, t, x->rank, x->dims, dim);
   /* A run starts where an element differs from the one before; NaNs differ from each other, as in torch. */
-  hlo before = hlo_concat(m, 2, (hlo[]){hlo_slice_dim(m, s.value, dim, 0, 1, 1), hlo_slice_dim(m, s.value, dim, 0, n - 1, 1)}, dim);
+  hlo parts[2] = {hlo_slice_dim(m, s.value, dim, 0, 1, 1), hlo_slice_dim(m, s.value, dim, 0, n - 1, 1)};
+  hlo before = hlo_concat(m, 2, parts, dim);
   hlo starts = hlo_compare(m, "NE", s.value, before);
   hlo zero = hlo_int(m, t, 0);
   hlo start = tt_running(m, "maximum", hlo_select(m, starts, at, zero), dim, zero);

@@ -28,6 +28,7 @@ struct tt_client {
   char *options;               /* serialized CompileOptionsProto */
   size_t options_length;
   struct tt_inflight *inflight; /* one for each device */
+  struct tt_client *next;      /* of all that live, under client.c's lock */
 };
 
 /* Fields are fixed once made, but for refs, and spent, which the only holder of a reference sets. */
@@ -71,11 +72,13 @@ void tt_pjrt_ignore(const PJRT_Api *api, PJRT_Error *e);
 static inline tt_code tt_pjrt_leave(const PJRT_Api *api, PJRT_Error *e, const char *name, tt_error *err) {
   return __builtin_expect(e != NULL, 0) ? tt_pjrt_convert(api, e, name, err) : TT_OK;
 }
+void tt_wait_at_exit(void); /* the process waits for its devices before what has been initialised so far is torn down */
 void tt_pjrt_begin(void); /* threads of a plugin are about to start: a child forked from now on may not call it */
 
 /* ---- starting ---- */
 tt_code tt_options_write(bool is_cpu, tt_buf *b, tt_error *err); /* CompileOptionsProto */
-int tt_quiet_begin(void);  /* drops what a plugin writes to stderr until quiet_end; returns what that takes */
+bool tt_plugin_is_cpu(const char *path); /* by the name of the file */
+int tt_quiet_begin(const char *path); /* drops what a noisy plugin writes to stderr until quiet_end; returns what that takes */
 void tt_quiet_end(int saved);
 
 /* ---- completion: executions and uploads of one device that have not ended ---- */

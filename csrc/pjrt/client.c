@@ -2,7 +2,9 @@
  *
  * Names and kinds are asked once, when the client is made; only memory figures are asked again. Refuses to guess: what a
  * plugin does not report is unknown, 0 or -1. */
+#include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include "pjrt/call.h"
 
@@ -28,10 +30,35 @@ static tt_code describe(tt_client *c, tt_error *err) {
   return TT_OK;
 }
 
-/* "cpu_device_count" is an option of XLA's CPU plugins, which are told by the name of their file; others may reject it. */
-static bool takes_count(const char *path) {
-  const char *slash = strrchr(path, '/');
-  return strstr(slash ? slash + 1 : path, "cpu") != NULL;
+/* ---- the end of the process: a plugin's statics must not go while its threads use them ---- */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static tt_client *clients;
+
+static void wait_for_devices(void) {
+  if (tt_forked()) return;
+  pthread_mutex_lock(&lock);
+  for (tt_client *c = clients; c; c = c->next)
+    for (int i = 0; i < c->n_devices; i++) (void)tt_client_synchronize(c, i, NULL);
+  pthread_mutex_unlock(&lock);
+}
+void tt_wait_at_exit(void) { atexit(wait_for_devices); }
+
+static void enlist(tt_client *c) {
+  pthread_mutex_lock(&lock);
+  c->next = clients;
+  clients = c;
+  pthread_mutex_unlock(&lock);
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  pthread_once(&once, tt_wait_at_exit);
+}
+
+static void delist(tt_client *c) {
+  if (tt_forked()) return;
+  pthread_mutex_lock(&lock);
+  tt_client **at = &clients;
+  while (*at && *at != c) at = &(*at)->next;
+  if (*at) *at = c->next;
+  pthread_mutex_unlock(&lock);
 }
 
 tt_client *tt_client_create(tt_plugin *p, int n_devices, tt_error *err) {
@@ -43,12 +70,12 @@ tt_client *tt_client_create(tt_plugin *p, int n_devices, tt_error *err) {
     return NULL;
   }
   c->plugin = p;
-  static const char count[] = "cpu_device_count";
+  static const char count[] = "cpu_device_count"; /* an option of XLA's CPU plugins; others may reject it */
   PJRT_NamedValue option = {.struct_size = PJRT_NamedValue_STRUCT_SIZE, .name = count, .name_size = sizeof count - 1,
                             .type = PJRT_NamedValue_kInt64, .int64_value = n_devices, .value_size = 1};
-  PJRT_ARGS(PJRT_Client_Create_Args, create, .create_options = &option, .num_options = n_devices > 0 && takes_count(p->path));
+  PJRT_ARGS(PJRT_Client_Create_Args, create, .create_options = &option, .num_options = n_devices > 0 && tt_plugin_is_cpu(p->path));
   tt_pjrt_begin();
-  int saved = tt_quiet_begin();
+  int saved = tt_quiet_begin(p->path);
   tt_code code = PJRT_CALL(p, PJRT_Client_Create, &create, err);
   tt_quiet_end(saved);
   tt_buf options = {0};
@@ -60,13 +87,17 @@ tt_client *tt_client_create(tt_plugin *p, int n_devices, tt_error *err) {
   c->options = options.data;
   c->options_length = options.length;
   if (!code) code = tt_inflight_create(c, err);
-  if (!code) return c;
+  if (!code) {
+    enlist(c);
+    return c;
+  }
   tt_client_destroy(c);
   return NULL;
 }
 
 void tt_client_destroy(tt_client *c) {
   if (!c) return;
+  delist(c);
   tt_inflight_destroy(c);
   if (c->client) {
     PJRT_ARGS(PJRT_Client_Destroy_Args, destroy, .client = c->client);

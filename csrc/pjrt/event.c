@@ -130,6 +130,8 @@ bool tt_inflight_add(tt_client *c, int device, PJRT_Event *e, const char *name) 
     }
   }
   pthread_mutex_lock(&f->lock);
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  pthread_once(&once, tt_wait_at_exit); /* again, now that the plugin has begun to use its threads */
   advance(c->plugin, f, 0);
   while (f->submitted - f->ended == RING) advance(c->plugin, f, f->ended + 1); /* far enough ahead of the device */
   f->ring[f->submitted % RING].event = e;

@@ -47,4 +47,7 @@ bool tt_fault_pjrt_hit(void);  /* whether it did */
 /* True in a child forked after a client was made: PJRT must not be called there. */
 bool tt_forked(void);
 tt_code tt_fork_check(tt_error *err); /* FAILED_PRECONDITION there, else OK */
+
+/* Nanoseconds of one bare PJRT execution (add of two f32[8,8]), over n of them: for benchmarks. -1 on failure. */
+double tt_floor_execute(tt_client *c, int n, tt_error *err);
 #endif

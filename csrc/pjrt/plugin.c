@@ -60,8 +60,14 @@ static void sample_file(const char *path, char *hex, size_t room) {
 }
 
 /* ---- quiet starts ---- */
-int tt_quiet_begin(void) {
-  if (tt_log_level > 1) return -1;
+bool tt_plugin_is_cpu(const char *path) {
+  const char *slash = strrchr(path, '/');
+  return strstr(slash ? slash + 1 : path, "cpu") != NULL;
+}
+
+/* The log level silences XLA's CPU plugins. libtpu writes some lines in spite of it, and more where there is no TPU. */
+int tt_quiet_begin(const char *path) {
+  if (tt_log_level > 1 || tt_plugin_is_cpu(path)) return -1;
   fflush(stderr);
   int saved = dup(2), sink = open("/dev/null", O_WRONLY | O_CLOEXEC);
   if (saved >= 0 && sink >= 0) dup2(sink, 2);
@@ -81,7 +87,10 @@ static void prepare_environment(void) {
   setenv("TF_CPP_MIN_LOG_LEVEL", "3", 0);
   setenv("TPU_STDERR_LOG_LEVEL", "3", 0);
   setenv("TPU_MIN_LOG_LEVEL", "3", 0);
-  if (access("/dev/accel0", F_OK) && access("/dev/vfio/0", F_OK)) setenv("TPU_SKIP_MDS_QUERY", "1", 0);
+  if (!access("/dev/accel0", F_OK) || !access("/dev/vfio/0", F_OK)) return;
+  setenv("TPU_SKIP_MDS_QUERY", "1", 0);
+  setenv("TPU_LOG_DIR", "disabled", 0);
+  setenv("ALLOW_MULTIPLE_LIBTPU_LOAD", "1", 0); /* there is no chip to quarrel about: several processes may compile */
 }
 
 static tt_plugin *load(const char *path, tt_error *err) {
@@ -135,7 +144,7 @@ tt_plugin *tt_plugin_load(const char *path, tt_error *err) {
   while (p && strcmp(p->path, path)) p = p->next;
   if (!p) {
     prepare_environment();
-    int saved = tt_quiet_begin();
+    int saved = tt_quiet_begin(path);
     p = load(path, err);
     tt_quiet_end(saved);
     if (p) {

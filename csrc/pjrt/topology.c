@@ -12,7 +12,7 @@ tt_topology *tt_topology_create(tt_plugin *p, const char *name, tt_error *err) {
   if (!err) err = &local;
   PJRT_ARGS(PJRT_TopologyDescription_Create_Args, args, .topology_name = name, .topology_name_size = strlen(name));
   tt_pjrt_begin();
-  int saved = tt_quiet_begin();
+  int saved = tt_quiet_begin(p->path);
   tt_code code = PJRT_CALL(p, PJRT_TopologyDescription_Create, &args, err);
   tt_quiet_end(saved);
   if (code) return NULL;

@@ -4,6 +4,7 @@
  * or the shim, and turns a tt_error into a Python exception. Knows nothing of torch. */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
+#include "graph/graph.h"
 #include "pjrt/pjrt.h"
 #include "shim/shim.h"
 
@@ -160,6 +161,53 @@ static PyObject *memory(PyObject *self, PyObject *arg) {
   return Py_BuildValue("LL", (long long)limit, (long long)in_use);
 }
 
+static PyObject *in_bad_fork(PyObject *self, PyObject *args) {
+  (void)self, (void)args;
+  return PyBool_FromLong(tt_forked());
+}
+
+static PyObject *empty_cache(PyObject *self, PyObject *args) {
+  (void)self, (void)args;
+  if (shim_initialized()) {
+    tt_client *c = client();
+    if (c) tt_scalars_clear(c);
+  }
+  Py_RETURN_NONE;
+}
+
+static PyObject *set_memory_limit(PyObject *self, PyObject *arg) {
+  (void)self;
+  long long bytes = PyLong_AsLongLong(arg);
+  if (bytes == -1 && PyErr_Occurred()) return NULL;
+  tt_set_memory_limit(bytes);
+  Py_RETURN_NONE;
+}
+
+static PyObject *env_table(PyObject *self, PyObject *args) {
+  (void)self, (void)args;
+  PyObject *list = PyList_New(0);
+  for (const tt_env_row *row = tt_env_table; list && row->name; row++) {
+    PyObject *pair = Py_BuildValue("ss", row->name, row->meaning);
+    if (!pair || PyList_Append(list, pair)) Py_CLEAR(list);
+    Py_XDECREF(pair);
+  }
+  return list;
+}
+
+static PyObject *bench_execute(PyObject *self, PyObject *arg) {
+  (void)self;
+  long n = PyLong_AsLong(arg);
+  if (n == -1 && PyErr_Occurred()) return NULL;
+  tt_client *c = client();
+  if (!c) return NULL;
+  tt_error err = {0};
+  double ns;
+  Py_BEGIN_ALLOW_THREADS
+  ns = tt_floor_execute(c, (int)n, &err);
+  Py_END_ALLOW_THREADS
+  return err.code ? raise_error(&err) : PyFloat_FromDouble(ns);
+}
+
 /* ---- counters ---- */
 static void add_fallback(void *dict, const char *op, int64_t count) {
   PyObject *n = PyLong_FromLongLong(count);
@@ -230,6 +278,13 @@ static PyObject *manual_seed_all(PyObject *self, PyObject *arg) {
   Py_RETURN_NONE;
 }
 
+static PyObject *default_generator(PyObject *self, PyObject *arg) {
+  (void)self;
+  long device = PyLong_AsLong(arg);
+  if (device == -1 && PyErr_Occurred()) return NULL;
+  return generator((int)device) ? shim_default_generator((int)device) : NULL;
+}
+
 /* ---- decompositions and captured graphs ---- */
 static PyObject *set_decompose(PyObject *self, PyObject *fn) {
   (void)self;
@@ -291,19 +346,33 @@ static PyObject *graph_release(PyObject *self, PyObject *arg) {
 }
 
 /* ---- programs for machines that are not here ---- */
+/* Topologies are kept: hundreds of programs are checked against the same one. Under the GIL. */
+static struct known { char *path, *name; tt_topology *topology; struct known *next; } *topologies;
+
+static tt_topology *topology(const char *path, const char *name, tt_error *err) {
+  for (struct known *k = topologies; k; k = k->next)
+    if (!strcmp(k->path, path) && !strcmp(k->name, name)) return k->topology;
+  tt_plugin *p = tt_plugin_load(path, err);
+  tt_topology *t = p ? tt_topology_create(p, name, err) : NULL;
+  struct known *k = t ? calloc(1, sizeof *k) : NULL;
+  if (!k || !(k->path = strdup(path)) || !(k->name = strdup(name))) return t;
+  k->topology = t;
+  k->next = topologies;
+  topologies = k;
+  return t;
+}
+
 static PyObject *aot_check(PyObject *self, PyObject *args) {
   (void)self;
   const char *path, *name, *text;
   Py_ssize_t length;
   if (!PyArg_ParseTuple(args, "sss#", &path, &name, &text, &length)) return NULL;
   tt_error err = {0};
-  tt_code code = TT_OK;
+  tt_topology *t = topology(path, name, &err);
+  if (!t) return raise_error(&err);
+  tt_code code;
   Py_BEGIN_ALLOW_THREADS
-  tt_plugin *p = tt_plugin_load(path, &err);
-  tt_topology *t = p ? tt_topology_create(p, name, &err) : NULL;
-  if (!t) code = err.code ? err.code : TT_INTERNAL;
-  else code = tt_topology_compile(t, text, (size_t)length, &err);
-  tt_topology_destroy(t);
+  code = tt_topology_compile(t, text, (size_t)length, &err);
   Py_END_ALLOW_THREADS
   if (code) return raise_error(&err);
   Py_RETURN_NONE;
@@ -327,6 +396,12 @@ static PyMethodDef methods[] = {
     {"rng_get", rng_get, METH_O, "rng_get(device) -> (seed, offset)"},
     {"rng_set", rng_set, METH_VARARGS, "rng_set(device, seed, offset)"},
     {"manual_seed_all", manual_seed_all, METH_O, "manual_seed_all(seed)"},
+    {"default_generator", default_generator, METH_O, "default_generator(i) -> torch.Generator"},
+    {"in_bad_fork", in_bad_fork, METH_NOARGS, "whether this is a child forked after the client was made"},
+    {"empty_cache", empty_cache, METH_NOARGS, "lets go of the buffers kept for numbers"},
+    {"set_memory_limit", set_memory_limit, METH_O, "set_memory_limit(bytes): what live buffers may take; 0: no limit"},
+    {"env_table", env_table, METH_NOARGS, "every environment variable: [(name, meaning)]"},
+    {"bench_execute", bench_execute, METH_O, "bench_execute(n): nanoseconds of one bare PJRT execution of add on f32[8,8]"},
     {"set_decompose", set_decompose, METH_O, "set_decompose(fn): fn(name, args) lowers operators without a rule"},
     {"graph_register", graph_register, METH_VARARGS, "graph_register(fn, outputs) -> handle for torch_tpu::graph_call"},
     {"graph_release", graph_release, METH_O, "graph_release(handle)"},

@@ -32,6 +32,7 @@ struct DeviceScope { // the thread's current device for a while
   ~DeviceScope();
   c10::DeviceIndex before;
 };
+const at::Generator &default_generator(c10::DeviceIndex device); // -1: of the current one
 tt_generator *generator_of(const at::Generator &g); // throws if it is not a tpu generator
 
 [[noreturn]] void raise(const tt_error &e);

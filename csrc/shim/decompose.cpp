@@ -269,6 +269,10 @@ void register_decompositions() {
 
 using namespace tpu;
 
+void *shim_default_generator(int device) {
+  return THPGenerator_Wrap(default_generator(static_cast<c10::DeviceIndex>(device)));
+}
+
 void shim_set_decompose(void *fn) {
   Py_XINCREF(static_cast<PyObject *>(fn));
   Py_XDECREF(decompose_fn);

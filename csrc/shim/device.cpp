@@ -351,7 +351,7 @@ tt_generator *generator_of(const at::Generator &g) {
   return static_cast<Generator *>(g.unsafeGetGeneratorImpl())->core;
 }
 
-static const at::Generator &default_generator(c10::DeviceIndex i) {
+const at::Generator &default_generator(c10::DeviceIndex i) {
   static std::vector<at::Generator> &all = *[] {
     auto *v = new std::vector<at::Generator>;
     for (int k = 0; k < MAX_DEVICES; k++)

@@ -303,7 +303,11 @@ struct Outputs {
 
 // False if torch cannot say: no Meta kernel, or what is returned depends on values.
 static bool meta_outputs(Entry &e, const c10::IValue *args, Outputs &out) {
-  if (!e.handle.hasComputedKernelForDispatchKey(c10::DispatchKey::Meta)) return false;
+  if (!e.handle.hasComputedKernelForDispatchKey(c10::DispatchKey::Meta)) {
+    bool fresh = !e.outs.empty(); // what returns its arguments, or nothing, has nothing to ask
+    for (const ReturnInfo &r : e.returns) fresh |= r.alias < 0;
+    return !fresh;
+  }
   MetaArgs meta;
   torch::jit::Stack stack;
   std::vector<Kind> kinds(e.n_stack, Kind::None);
@@ -337,7 +341,7 @@ static bool meta_outputs(Entry &e, const c10::IValue *args, Outputs &out) {
 // Gives out= arguments the sizes that Meta gave theirs (and warned about); true if one changed.
 static bool resize_outs(Entry &e, const c10::IValue *args, const Outputs &o) {
   bool changed = false;
-  for (size_t k = 0; k < e.outs.size(); k++) {
+  for (size_t k = 0; k < o.outs.size(); k++) {
     c10::TensorImpl *t = args[e.outs[k]].toTensor().unsafeGetTensorImpl();
     if (t->sizes() == o.outs[k].sizes()) continue;
     resize_tensor(t, o.outs[k].sizes(), o.outs[k].strides());

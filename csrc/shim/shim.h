@@ -18,6 +18,8 @@ tt_client *shim_client_or_error(tt_error *err); /* made if need be; NULL on fail
 int shim_current_device(void);
 tt_code shim_set_device(int device, tt_error *err); /* of this thread */
 
+void *shim_default_generator(int device); /* a new torch.Generator over the device's default state, or NULL with the exception set. GIL */
+
 void shim_fallback_counts(void (*each)(void *arg, const char *op, int64_t count), void *arg);
 
 /* Decompositions: run(name, args) is called for operators without a C rule. Borrows fn. GIL. */

@@ -206,7 +206,6 @@ static void copy_to_host(Tensor &dst, const Tensor &src) {
 // Whole storages of one dtype and order: the buffer is shared until one of them is written.
 static bool share_buffer(const Tensor &dst, const Tensor &src) {
   int perm[TT_MAX_RANK];
-  fprintf(stderr,"tr %p %d %d %d %d\n",(void*)tt_trace_current(),dst.sizes()==src.sizes(),dst.strides()==src.strides(),fills_storage(src,perm),fills_storage(dst,perm));
   if (tt_trace_current() || dst.scalar_type() != src.scalar_type() || dst.sizes() != src.sizes() || dst.strides() != src.strides() ||
       !fills_storage(src, perm) || !fills_storage(dst, perm))
     return false;
@@ -221,8 +220,8 @@ static bool share_buffer(const Tensor &dst, const Tensor &src) {
 }
 
 static void copy_on_device(Tensor &dst, const Tensor &src) {
-  TORCH_INTERNAL_ASSERT(copy_entry().variant.op->rule, "the lowering table has no row for copy");
   if (share_buffer(dst, src)) return;
+  TORCH_INTERNAL_ASSERT(copy_entry().variant.op->rule, "the lowering table has no row for copy");
   torch::jit::Stack stack{dst, src, false};
   call(copy_entry(), &stack);
 }

@@ -1,7 +1,7 @@
 /* test.h: the runner of the core's tests.
  *
- * TEST(name) { ... } is a test; it registers itself. A failed EXPECT says where and ends the test. FAULT_LOOP runs a body
- * with allocation 0, 1, 2 ... failing, then PJRT call 0, 1, 2 ..., until none is reached: it may succeed, or fail with the
+ * TEST(name) { ... } is a test; it registers itself. A failed EXPECT says where and ends the test. FAULT_LOOP runs a
+ * body with allocation 0, 1, 2 ... failing, then PJRT call 0, 1, 2 ..., until none is reached: it may succeed, or fail with the
  * code such a failure has, and must leave no block of memory and no PJRT object behind. */
 #ifndef TEST_H
 #define TEST_H
@@ -31,37 +31,37 @@ void test_skip(const char *reason);
       return;                                                   \
     }                                                           \
   } while (0)
-#define EXPECT_INT(a, b)                                                                                                \
-  do {                                                                                                                  \
-    long long a_ = (long long)(a), b_ = (long long)(b);                                                                 \
-    if (a_ != b_) {                                                                                                     \
-      test_fail(__FILE__, __LINE__, "expected %s == %s, got %lld and %lld", #a, #b, a_, b_);                            \
-      return;                                                                                                           \
-    }                                                                                                                   \
+#define EXPECT_INT(a, b)                                                                                       \
+  do {                                                                                                         \
+    long long a_ = (long long)(a), b_ = (long long)(b);                                                        \
+    if (a_ != b_) {                                                                                            \
+      test_fail(__FILE__, __LINE__, "expected %s == %s, got %lld and %lld", #a, #b, a_, b_);                   \
+      return;                                                                                                  \
+    }                                                                                                          \
   } while (0)
-#define EXPECT_TEXT(a, b)                                                                                               \
-  do {                                                                                                                  \
-    const char *a_ = (a), *b_ = (b);                                                                                    \
-    if (strcmp(a_, b_)) {                                                                                               \
-      test_fail(__FILE__, __LINE__, "expected %s to be '%s', got '%s'", #a, b_, a_);                                    \
-      return;                                                                                                           \
-    }                                                                                                                   \
+#define EXPECT_TEXT(a, b)                                                                                      \
+  do {                                                                                                         \
+    const char *a_ = (a), *b_ = (b);                                                                           \
+    if (strcmp(a_, b_)) {                                                                                      \
+      test_fail(__FILE__, __LINE__, "expected %s to be '%s', got '%s'", #a, b_, a_);                           \
+      return;                                                                                                  \
+    }                                                                                                          \
   } while (0)
 /* The call gives TT_OK; else its error is shown. */
-#define EXPECT_OK(call, err)                                                                                            \
-  do {                                                                                                                  \
-    if ((call) != TT_OK) {                                                                                              \
-      test_fail(__FILE__, __LINE__, "%s: %s: %s: %s", #call, tt_code_name((err).code), (err).where, (err).message);     \
-      return;                                                                                                           \
-    }                                                                                                                   \
+#define EXPECT_OK(call, err)                                                                                   \
+  do {                                                                                                         \
+    if ((call) != TT_OK) {                                                                                     \
+      test_fail(__FILE__, __LINE__, "%s: %s: %s: %s", #call, tt_code_name((err).code), (err).where, (err).message); \
+      return;                                                                                                  \
+    }                                                                                                          \
   } while (0)
 /* The call gives a pointer; else its error is shown. */
-#define EXPECT_MADE(call, err)                                                                                          \
-  do {                                                                                                                  \
-    if (!(call)) {                                                                                                      \
-      test_fail(__FILE__, __LINE__, "%s: %s: %s: %s", #call, tt_code_name((err).code), (err).where, (err).message);     \
-      return;                                                                                                           \
-    }                                                                                                                   \
+#define EXPECT_MADE(call, err)                                                                                 \
+  do {                                                                                                         \
+    if (!(call)) {                                                                                             \
+      test_fail(__FILE__, __LINE__, "%s: %s: %s: %s", #call, tt_code_name((err).code), (err).where, (err).message); \
+      return;                                                                                                  \
+    }                                                                                                          \
   } while (0)
 
 /* ---- plugins ---- */

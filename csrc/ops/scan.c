@@ -1,0 +1,76 @@
+/* scan.c: running sums, products, extremes and log-sums along a dim.
+ *
+ * Each is an associative combination of neighbours at distance 1, 2, 4 ...: log2(n) passes over the whole, no loop over
+ * elements. What lies before the start is an identity, or is told apart by its position. */
+#include <math.h>
+#include "ops/index.h"
+#include "ops/math.h"
+#include "ops/rules.h"
+
+/* x moved by step towards the end of dim, with identity in the places that become free. */
+static hlo moved(hlo_module *m, hlo x, int dim, int64_t step, hlo identity) {
+  int64_t low[TT_MAX_RANK] = {0}, high[TT_MAX_RANK] = {0};
+  low[dim] = step, high[dim] = -step;
+  return hlo_pad(m, x, identity, low, high, NULL);
+}
+
+static bool is_trivial(hlo x) { return !x || x->rank == 0 || hlo_numel(x) == 0; }
+
+void rule_running(tt_ctx *c) { /* (self, dim, dtype); hlo "add" or "multiply" */
+  hlo x = tt_in(c, 0);
+  c->result[0] = is_trivial(x) ? x : tt_running(c->m, c->op->hlo, x, tt_dim(c, 1, x->rank, 0),
+                                                constant_like(c->m, x, *c->op->hlo == 'm'));
+}
+
+/* cummax and cummin: of equal values the later counts; a NaN is kept, and a later NaN replaces it. hlo: the direction, then
+ * "w" where values and indices (arguments 1 and 2) are written instead of returned. */
+void rule_running_extreme(tt_ctx *c) {
+  hlo_module *m = c->m;
+  char direction[3] = {c->op->hlo[0], c->op->hlo[1], 0};
+  bool writes = c->op->hlo[2] == 'w';
+  hlo x = tt_in_own(c, 0);
+  if (!x) return;
+  hlo place = hlo_full(m, TT_I64, x->rank, x->dims, 0);
+  if (!is_trivial(x)) {
+    int dim = tt_dim(c, writes ? 3 : 1, x->rank, 0);
+    tt_dtype t = x->dims[dim] < INT32_MAX ? TT_I32 : TT_I64;
+    hlo position = hlo_iota(m, t, x->rank, x->dims, dim);
+    place = position;
+    for (int64_t step = 1; x && step < x->dims[dim]; step *= 2) {
+      hlo before = moved(m, x, dim, step, constant_like(m, x, 0)), where = moved(m, place, dim, step, hlo_int(m, t, 0));
+      hlo take = hlo_compare(m, direction, x, before);
+      if (tt_is_float((tt_dtype)x->dtype)) take = either(m, is_nan(m, x), both(m, take, not(m, is_nan(m, before))));
+      take = either(m, take, hlo_compare(m, "LT", position, hlo_int(m, t, step))); /* nothing lies before */
+      x = choose(m, take, x, before);
+      place = choose(m, take, place, where);
+    }
+  }
+  if (writes) {
+    tt_write(c, 1, x);
+    tt_write(c, 2, place);
+  } else {
+    c->result[0] = x;
+    c->result[1] = place;
+  }
+}
+
+static hlo log_add(hlo_module *m, hlo a, hlo b) {
+  if (!a || !b) return NULL;
+  bool complex = tt_is_complex((tt_dtype)a->dtype);
+  hlo u = complex ? hlo_unary(m, "real", a) : a, v = complex ? hlo_unary(m, "real", b) : b;
+  hlo above = hlo_compare(m, "GE", u, v), high = choose(m, above, a, b), low = choose(m, above, b, a);
+  hlo r = add(m, high, hlo_unary(m, "log_plus_one", exponential(m, sub(m, low, high))));
+  hlo same = both(m, hlo_compare(m, "EQ", u, v), is(m, absolute(m, u), INFINITY));
+  return choose(m, same, a, choose(m, is_nan(m, u), a, r));
+}
+
+void rule_running_logsumexp(tt_ctx *c) {
+  hlo_module *m = c->m;
+  hlo x = tt_in(c, 0);
+  if (!is_trivial(x)) {
+    int dim = tt_dim(c, 1, x->rank, 0);
+    hlo nothing = tt_is_complex((tt_dtype)c->dtype) ? hlo_complex(m, (tt_dtype)c->dtype, -INFINITY, 0) : hlo_lowest(m, (tt_dtype)c->dtype);
+    for (int64_t step = 1; x && step < x->dims[dim]; step *= 2) x = log_add(m, x, moved(m, x, dim, step, nothing));
+  }
+  c->result[0] = x;
+}

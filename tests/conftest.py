@@ -1,0 +1,66 @@
+"""Which device the tests run on, and what they compare with.
+
+TORCH_TPU_TEST_DEVICE=cpu runs them on plain PyTorch: that checks the tests, not the device."""
+import os
+import subprocess
+import sys
+
+import pytest
+import torch
+
+DEVICE = os.environ.get("TORCH_TPU_TEST_DEVICE", "tpu")
+
+
+def pytest_collection_modifyitems(items):
+    if DEVICE == "tpu":
+        return
+    for item in items:
+        if item.get_closest_marker("tpu"):
+            item.add_marker(pytest.mark.skip(reason="asks about the tpu device itself"))
+
+
+@pytest.fixture(scope="session")
+def dev():
+    return DEVICE
+
+
+@pytest.fixture(autouse=True)
+def seeded():
+    torch.manual_seed(0)
+
+
+class Counted:
+    """What the counters did inside a with block: c.compiles and so on, after it."""
+
+    def __enter__(self):
+        import torch_tpu
+        self._before = torch_tpu.counters()
+        return self
+
+    def __exit__(self, *exc):
+        import torch_tpu
+        after = torch_tpu.counters()
+        for name, value in after.items():
+            if isinstance(value, int):
+                setattr(self, name, value - self._before[name])
+        self.built = self.compiles + self.cache_hits_disk + self.cache_hits_memory  # programs that were not there yet
+        return False
+
+
+@pytest.fixture
+def counted():
+    return Counted
+
+
+@pytest.fixture
+def python():
+    """Runs code in a Python of its own: (exit status, stdout, stderr)."""
+
+    def run(code, timeout=300, **env):
+        full = {**os.environ, **{k: v for k, v in env.items() if v is not None}}
+        for k in [k for k, v in env.items() if v is None]:
+            full.pop(k, None)
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=full, timeout=timeout)
+        return done.returncode, done.stdout, done.stderr
+
+    return run
