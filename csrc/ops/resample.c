@@ -57,11 +57,11 @@ static bool evenly_spaced(int64_t n, const int64_t *at, int64_t len, int64_t *ba
   return true;
 }
 
-static hlo vector(hlo_module *m, tt_dtype t, int64_t n, const int64_t *values) {
+static hlo vector(hlo_module *m, int64_t n, const int64_t *values) {
   int32_t *narrow = hlo_alloc(m, (size_t)n * sizeof *narrow);
   if (!narrow) return NULL;
-  for (int64_t i = 0; i < n; i++) narrow[i] = (int32_t)values[i];
-  return hlo_convert(m, hlo_array(m, TT_I32, 1, &n, narrow), t);
+  for (int64_t i = 0; i < n; i++) narrow[i] = (int32_t)(values[i] < 0 ? 0 : values[i]);
+  return hlo_array(m, TT_I32, 1, &n, narrow);
 }
 
 hlo tt_line_tap(hlo_module *m, hlo x, int dim, int64_t n, const int64_t *at, hlo fill) {
@@ -77,10 +77,12 @@ hlo tt_line_tap(hlo_module *m, hlo x, int dim, int64_t n, const int64_t *at, hlo
     high[dim] = last >= len ? last - len + 1 : 0;
     return hlo_slice_dim(m, hlo_pad(m, x, fill, low, high, NULL), dim, base + low[dim], last + low[dim] + 1, step);
   }
-  hlo index = vector(m, TT_I32, n, at), read = tt_gather_dim(m, x, dim, index);
+  hlo read = tt_gather_dim(m, x, dim, vector(m, n, at));
   if (all || !read) return read;
-  hlo valid = hlo_compare(m, "GE", index, hlo_int(m, TT_I32, 0));
-  return hlo_select(m, hlo_broadcast(m, valid, read->rank, read->dims, &dim), read, fill);
+  bool *valid = hlo_alloc(m, (size_t)n * sizeof *valid);
+  if (!valid) return NULL;
+  for (int64_t o = 0; o < n; o++) valid[o] = at[o] >= 0;
+  return hlo_select(m, hlo_broadcast(m, hlo_array(m, TT_BOOL, 1, &n, valid), read->rank, read->dims, &dim), read, fill);
 }
 
 static bool even_weights(int64_t n, const int64_t *at, const double *weight, double *value) {

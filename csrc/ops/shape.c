@@ -358,9 +358,10 @@ void rule_split_copy(tt_ctx *c) {
   bool unbind = c->op->hlo[0] == 'u';
   int dim_arg = unbind ? 1 : 2, dim = tt_dim(c, dim_arg, x->rank, 0);
   int count = c->n_results ? c->n_results : tt_count(c, dim_arg + 1);
-  int64_t *sizes = hlo_alloc(c->m, (size_t)(count + 1) * sizeof *sizes), start = 0, each = unbind ? 1 : tt_int(c, 1, 1);
+  int64_t *sizes = hlo_alloc(c->m, (size_t)(count + 1) * sizeof *sizes), start = 0, each = 1;
   if (!sizes) return;
   if (c->op->hlo[0] == 's') tt_ints(c, 1, sizes, count); /* "sizes"; "each" and "unbind" have equal ones */
+  else if (!unbind) each = tt_int(c, 1, 1);
   for (int k = 0; k < count; k++) {
     int64_t size = c->op->hlo[0] == 's' ? sizes[k] : each;
     int64_t end = clamped(start + size, 0, x->dims[dim]);
@@ -372,8 +373,8 @@ void rule_split_copy(tt_ctx *c) {
   }
 }
 
-/* _chunk_cat(tensors, dim, num_chunks): each is cut along dim into equal chunks, padded with zeros, and the chunks of all
- * stand side by side. */
+/* _chunk_cat(tensors, dim, num_chunks): each is cut along dim into equal chunks, padded with zeros; the chunks of all stand
+ * side by side. */
 void rule_chunk_cat(tt_ctx *c) {
   const tt_want *w = &c->want[0];
   int n = tt_count(c, 0), dim = tt_dim(c, 1, w->rank - 1, 0);

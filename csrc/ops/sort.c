@@ -71,7 +71,7 @@ void rule_topk(tt_ctx *c) { /* (self, k, dim, largest, sorted) */
   int dim;
   hlo x = operand(c, 2, &dim);
   if (!x) return;
-  int64_t k = tt_int(c, 1, 1), n = x->dims[dim];
+  int64_t n = x->dims[dim], k = tt_in_rank(c, 0) ? tt_int(c, 1, 1) : 1; /* without dims: the element, whatever k */
   if (k < 0 || k > n) {
     hlo_fail(c->m, TT_INVALID_ARGUMENT, "selected index k out of range");
     return;

@@ -249,14 +249,13 @@ struct MetaArgs {
   }
   // Tensors that share memory share it on Meta too, so that torch's checks for overlap see it.
   at::Tensor tensor(const at::Tensor &x) {
-    if (!x.defined()) return x;
+    if (!x.defined() || x.is_cpu()) return x; // a 0-dim host tensor is an operand on Meta as well
     const c10::TensorImpl *t = x.unsafeGetTensorImpl();
     for (auto &known : tensors)
       if (known.first == t) return known.second;
     at::Tensor m = at::detail::make_tensor<c10::TensorImpl>(storage(t->unsafe_storage().unsafeGetStorageImpl()),
                                                             c10::DispatchKeySet(c10::DispatchKey::Meta), t->dtype());
     m.unsafeGetTensorImpl()->set_sizes_and_strides(t->sizes(), t->strides(), t->storage_offset());
-    if (t->is_wrapped_number()) m.unsafeGetTensorImpl()->set_wrapped_number(true);
     tensors.emplace_back(t, m);
     return m;
   }
