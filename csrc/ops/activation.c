@@ -84,8 +84,8 @@ void rule_hardtanh(tt_ctx *c) {
 }
 void rule_hardtanh_backward(tt_ctx *c) {
   hlo g = tt_in(c, 0), x = tt_in(c, 1);
-  hlo out = either(c->m, hlo_compare(c->m, "LE", x, tt_in(c, 2)), hlo_compare(c->m, "GE", x, tt_in(c, 3)));
-  c->result[0] = choose_number(c->m, out, 0, g);
+  hlo in = inside(c->m, x, tt_in(c, 2), tt_in(c, 3), false);
+  c->result[0] = choose(c->m, in, g, zero_like(c->m, g));
 }
 
 static hlo ramp(hlo_module *m, hlo x) { /* min(max(x + 3, 0), 6) */
@@ -105,7 +105,7 @@ void rule_hardswish(tt_ctx *c) {
 void rule_hardswish_backward(tt_ctx *c) {
   hlo_module *m = c->m;
   hlo g = tt_in(c, 0), x = tt_in(c, 1), three = constant_like(m, x, 3);
-  hlo middle = choose(m, hlo_compare(m, "LT", x, three), mul(m, g, plus(m, times(m, x, 1.0 / 3), 0.5)), g);
+  hlo middle = choose(m, hlo_compare(m, "GE", x, three), g, mul(m, g, plus(m, times(m, x, 1.0 / 3), 0.5)));
   c->result[0] = choose_number(m, hlo_compare(m, "LE", x, constant_like(m, x, -3)), 0, middle);
 }
 
@@ -155,8 +155,11 @@ void rule_shrink(tt_ctx *c) { /* hlo: "soft" moves what it keeps towards 0, "har
   if (what == 's') {
     hlo up = hlo_compare(m, "GT", x, lambda), shrunk = choose(m, up, sub(m, x, lambda), add(m, x, lambda));
     c->result[0] = choose_number(m, in, 0, shrunk);
+  } else if (what == 'h') {
+    c->result[0] = choose_number(m, in, 0, x);
   } else {
-    c->result[0] = choose_number(m, in, 0, what == 'b' ? tt_in(c, 0) : x);
+    hlo out = either(m, hlo_compare(m, "LT", x, neg(m, lambda)), hlo_compare(m, "GT", x, lambda)), g = tt_in(c, 0);
+    c->result[0] = choose(m, out, g, zero_like(m, g)); /* NaN: none */
   }
 }
 
@@ -172,7 +175,7 @@ void rule_elu_backward(tt_ctx *c) { /* (grad, alpha, scale, input_scale, is_resu
   hlo g = tt_in(c, 0), alpha = tt_in(c, 1), scale = tt_in(c, 2), inner = tt_in(c, 3), x = tt_in(c, 5), coefficient = mul(m, alpha, scale);
   hlo slope = tt_bool(c, 4) ? mul(m, inner, add(m, x, coefficient))
                             : mul(m, mul(m, inner, coefficient), exponential(m, mul(m, x, inner)));
-  c->result[0] = choose(m, hlo_compare(m, "LE", x, zero_like(m, x)), mul(m, g, slope), mul(m, g, scale));
+  c->result[0] = choose(m, is_above(m, x, 0), mul(m, g, scale), mul(m, g, slope));
 }
 void rule_celu(tt_ctx *c) {
   hlo_module *m = c->m;

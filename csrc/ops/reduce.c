@@ -80,6 +80,8 @@ void rule_any_all(tt_ctx *c) { /* hlo: dims, then "or" or "and" */
   const char *op = c->op->hlo + 1;
   hlo x = tt_in_as(c, 0, TT_BOOL);
   int n = pick_dims(c, dims_argument(c), x, dims);
+  const tt_want *w = &c->want[0]; /* any.dims takes [] for no dims and None for all; what is wanted tells them apart */
+  if (x && !tt_has(c, 1) && w->rank == x->rank && !memcmp(w->dims, x->dims, x->rank * sizeof *x->dims)) n = 0;
   c->result[0] = wanted(c, 0, n ? hlo_reduce(c->m, op, x, hlo_int(c->m, TT_BOOL, *op == 'a'), n, dims) : x);
 }
 

@@ -373,7 +373,7 @@ void rule_split_copy(tt_ctx *c) {
   }
 }
 
-/* _chunk_cat(tensors, dim, num_chunks): each is cut along dim into equal chunks, padded with zeros; the chunks of all stand
+/* _chunk_cat(tensors, dim, num_chunks): each is cut along dim into equal chunks, padded with zeros; all chunks stand
  * side by side. */
 void rule_chunk_cat(tt_ctx *c) {
   const tt_want *w = &c->want[0];

@@ -27,15 +27,16 @@ static double source(const axis *a, double step, int64_t o, bool cubic) {
 
 static int64_t clamp(int64_t v, int64_t low, int64_t high) { return v < low ? low : v > high ? high : v; }
 
-static tt_line *nearest(hlo_module *m, const axis *a, bool exact) {
+/* shortcut: equal and doubled sizes are taken as such whatever the scale says. */
+static tt_line *nearest(hlo_module *m, const axis *a, bool exact, bool shortcut) {
   tt_line *l = tt_line_create(m, a->in, a->out, 1);
   axis single = *a;
   single.wide = false;
   double step = ratio(&single);
   for (int64_t o = 0; l && o < a->out; o++) {
     int64_t i = exact ? (int64_t)floorf((float)((double)o + 0.5) * (float)step) : (int64_t)floorf((float)o * (float)step);
-    if (!exact && a->in == a->out) i = o;
-    if (!exact && a->out == 2 * a->in) i = o >> 1;
+    if (shortcut && a->in == a->out) i = o;
+    if (shortcut && a->out == 2 * a->in) i = o >> 1;
     l->at[o] = clamp(i, 0, a->in - 1);
   }
   return l;
@@ -102,11 +103,21 @@ static tt_line *antialiased(hlo_module *m, const axis *a, bool is_cubic) {
   return l;
 }
 
-static tt_line *line_of(hlo_module *m, const char *kind, const axis *a) {
-  if (strstr(kind, "nearest")) return nearest(m, a, false);
-  if (strstr(kind, "exact")) return nearest(m, a, true);
-  bool is_cubic = strstr(kind, "cubic") != NULL;
-  if (strstr(kind, "smooth")) return antialiased(m, a, is_cubic);
+static tt_line *unchanged(hlo_module *m, int64_t n) {
+  tt_line *l = tt_line_create(m, n, n, 1);
+  for (int64_t o = 0; l && o < n; o++) l->at[o] = o;
+  return l;
+}
+
+/* torch CPU leaves dims of equal size alone where a scale that is not quite 1 would say otherwise, but not everywhere: in
+ * antialiased results, in gradients of cubic ones when all dims are equal (same), in nearest ones but for 1 and 3 dims forward. */
+static tt_line *line_of(hlo_module *m, const char *kind, const axis *a, int n, bool same) {
+  bool back = strstr(kind, "back") != NULL, is_cubic = strstr(kind, "cubic") != NULL, smooth = strstr(kind, "smooth") != NULL;
+  if (strstr(kind, "nearest")) return nearest(m, a, false, back || n == 2);
+  if (strstr(kind, "exact")) return nearest(m, a, true, false);
+  if (smooth && !back && a->in == a->out) return unchanged(m, a->in);
+  if (smooth) return antialiased(m, a, is_cubic);
+  if (is_cubic && back && same) return unchanged(m, a->in);
   return is_cubic ? cubic(m, a) : linear(m, a);
 }
 
@@ -130,11 +141,13 @@ void rule_upsample(tt_ctx *c) {
   int n = tt_count(c, 1), at = back ? 3 : 2;
   bool align = !whole && tt_bool(c, at);
   if (!whole) at++;
+  bool same = true;
+  for (int d = x->rank - n; d < x->rank; d++) same &= x->dims[d] == w->dims[d];
   for (int i = n - 1; i >= 0; i--) {
     int dim = x->rank - n + i;
     axis a = {.in = back ? w->dims[dim] : x->dims[dim], .out = back ? x->dims[dim] : w->dims[dim], .align = align,
               .wide = x->dtype == TT_F64, .scale = tt_number_of(c, at + i, 0)};
-    tt_line *l = line_of(m, kind, &a);
+    tt_line *l = line_of(m, kind, &a, n, same);
     x = tt_line_apply(m, x, dim, back ? tt_line_transpose(m, l) : l);
     if (!x) return;
   }

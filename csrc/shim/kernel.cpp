@@ -302,11 +302,9 @@ struct Outputs {
 
 // False if torch cannot say: no Meta kernel, or what is returned depends on values.
 static bool meta_outputs(Entry &e, const c10::IValue *args, Outputs &out) {
-  if (!e.handle.hasComputedKernelForDispatchKey(c10::DispatchKey::Meta)) {
-    bool fresh = !e.outs.empty(); // what returns its arguments, or nothing, has nothing to ask
-    for (const ReturnInfo &r : e.returns) fresh |= r.alias < 0;
-    return !fresh;
-  }
+  bool fresh = !e.outs.empty(); // what returns its arguments, or nothing, can do without an answer
+  for (const ReturnInfo &r : e.returns) fresh |= r.alias < 0;
+  if (!e.handle.hasComputedKernelForDispatchKey(c10::DispatchKey::Meta)) return !fresh;
   MetaArgs meta;
   torch::jit::Stack stack;
   std::vector<Kind> kinds(e.n_stack, Kind::None);
@@ -318,11 +316,11 @@ static bool meta_outputs(Entry &e, const c10::IValue *args, Outputs &out) {
     at::AutoDispatchBelowADInplaceOrView below;
     c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
     e.handle.callBoxed(stack);
-  } catch (const c10::NotImplementedError &) {
-    return false;
+  } catch (const c10::NotImplementedError &) { // torch's fallback for Meta ends here too
+    return !fresh;
   } catch (const std::exception &x) {
     // A Meta kernel written in Python: the exception is carried as text behind its type's name.
-    if (std::strncmp(x.what(), "NotImplementedError", 19) == 0) return false;
+    if (std::strncmp(x.what(), "NotImplementedError", 19) == 0) return !fresh;
     throw;
   }
   size_t k = 0;

@@ -119,3 +119,9 @@ def is_bf16_supported(including_emulation: bool = True) -> bool:
 def get_amp_supported_dtype() -> list:
     """The dtypes torch.autocast("tpu") takes."""
     return [torch.bfloat16, torch.float16]
+
+
+def __getattr__(name):
+    if name == "_initialized":  # what torch.utils.checkpoint asks before it saves the device's random state
+        return _C.is_initialized()
+    raise AttributeError(f"module 'torch.tpu' has no attribute '{name}'")
