@@ -31,7 +31,7 @@ $(VENV)/.base: requirements.txt
 	touch $@
 
 $(VENV)/.built: $(VENV)/.base pyproject.toml $(NATIVE)
-	$(BIN)/cmake -G Ninja -S . -B build -DPython3_EXECUTABLE=$(CURDIR)/$(BIN)/python -DTT_TESTS=ON > /dev/null
+	$(BIN)/cmake -G Ninja -S . -B build -DPython3_EXECUTABLE=$(CURDIR)/$(BIN)/python > /dev/null
 	$(BIN)/ninja -C build
 	test -d $(BIN)/../lib/python*/site-packages/torch_tpu-*.dist-info || $(PIP) --no-build-isolation --no-deps -e .
 	touch $@
@@ -44,17 +44,14 @@ $(VENV)/.test: $(VENV)/.base requirements-test.txt
 	$(PIP) -r requirements-test.txt
 	touch $@
 
-test-c: build
-	build/tt_tests
-	build/tt_hlo_golden
-
-# The core and its C tests under a sanitizer; the extension is left out.
-test-asan test-tsan: test-%: $(VENV)/.base
+# The core without torch, with injected faults, and the C tests: plain, and under a sanitizer.
+comma := ,
+test-c test-asan test-tsan: test-%: $(VENV)/.base $(VENV)/.test
 	$(BIN)/cmake -G Ninja -S . -B build/$* -DPython3_EXECUTABLE=$(CURDIR)/$(BIN)/python -DTT_TESTS=ON -DTT_EXTENSION=OFF \
-	  -DTT_FAULTS=ON -DTT_SANITIZE=$(if $(filter asan,$*),address$(comma)undefined,thread) > /dev/null
+	  -DTT_FAULTS=ON -DTT_SANITIZE=$(if $(filter asan,$*),address$(comma)undefined,$(if $(filter tsan,$*),thread)) > /dev/null
 	$(BIN)/ninja -C build/$*
 	build/$*/tt_tests
-comma := ,
+	build/$*/tt_hlo_golden tests/hlo/golden
 
 wheel: $(VENV)/.base
 	$(BIN)/pip wheel --quiet --no-build-isolation --no-deps -w dist .

@@ -65,6 +65,9 @@ tt_code tt_options_write(bool is_cpu, tt_buf *b, tt_error *err) {
   /* XLA CPU's fast min and max lose NaN, which torch keeps. */
   static const char fast[] = "xla_cpu_enable_fast_min_max";
   if (is_cpu) put_override(b, fast, sizeof fast - 1, "false", 5);
+  /* And by default it may leave out the rounding of f32 to f16 and back. */
+  static const char excess[] = "xla_allow_excess_precision";
+  if (is_cpu) put_override(b, excess, sizeof excess - 1, "false", 5);
   for (const char *p = tt_env("TORCH_TPU_XLA_OPTIONS"); p && *p;) {
     size_t n = strcspn(p, ",");
     const char *equals = memchr(p, '=', n);

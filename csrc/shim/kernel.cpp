@@ -300,7 +300,7 @@ struct Outputs {
 };
 } // namespace
 
-// False if torch cannot say: no Meta kernel, or what is returned depends on values.
+// False if torch cannot say: no Meta kernel, or what is returned depends on values. A call that Meta refuses raises.
 static bool meta_outputs(Entry &e, const c10::IValue *args, Outputs &out) {
   bool fresh = !e.outs.empty(); // what returns its arguments, or nothing, can do without an answer
   for (const ReturnInfo &r : e.returns) fresh |= r.alias < 0;
@@ -410,10 +410,24 @@ static C10_NOINLINE void call_slowly(Entry &e, torch::jit::Stack *stack) {
   fall_back(e, stack);
 }
 
+static bool refused_by_meta(Entry &e, torch::jit::Stack *stack) {
+  if (!may_fall_back()) return false;
+  fall_back(e, stack);
+  return true;
+}
+
 // A plan for the call; NULL if the call was done another way.
 static C10_NOINLINE const tt_plan *build(Entry &e, torch::jit::Stack *stack, c10::IValue *args, Frame &f, tt_call &c) {
   Outputs o;
-  if (!meta_outputs(e, args, o)) {
+  bool known;
+  try {
+    known = meta_outputs(e, args, o);
+  } catch (const std::exception &) {
+    // Many Meta kernels are Python now and have words of their own: the host's kernel refuses with torch's, or it knows better.
+    if (!refused_by_meta(e, stack)) throw;
+    return nullptr;
+  }
+  if (!known) {
     if (!e.handle.hasComputedKernelForDispatchKey(c10::DispatchKey::Meta)) e.route = ROUTE_CPU;
     fall_back(e, stack);
     return nullptr;

@@ -51,7 +51,8 @@ void call_with_outputs(Entry &e, torch::jit::Stack *stack, const std::vector<tt_
 
 // ---- register.cpp ----
 void register_operators();
-void fall_back(Entry &e, torch::jit::Stack *stack);
+void fall_back(Entry &e, torch::jit::Stack *stack); // raises what the host's kernel raises; else counts, and says so once
+bool may_fall_back();                               // not with TORCH_TPU_FALLBACK=error
 Entry &copy_entry(); // aten::copy_ between tensors of one device: not in the dispatcher, tensor.cpp calls it
 
 // ---- tensor.cpp ----

@@ -41,9 +41,6 @@ static Policy policy() {
 void fall_back(Entry &e, torch::jit::Stack *stack) {
   TORCH_CHECK_NOT_IMPLEMENTED(!tt_trace_current(), "aten::", e.name, " has no lowering and cannot be part of a traced program on tpu");
   TORCH_CHECK_NOT_IMPLEMENTED(policy() != ERROR, "aten::", e.name, " has no lowering for tpu (TORCH_TPU_FALLBACK=error)");
-  if (e.fallbacks.fetch_add(1) == 0 && policy() == WARN)
-    TORCH_WARN("torch_tpu: ", e.handle.schema().name(), e.handle.schema().overload_name().empty() ? "" : ".",
-               e.handle.schema().overload_name(), " has no lowering for tpu; it runs on the CPU");
   // Random numbers drawn on the host follow the device's seed.
   c10::IValue *args = stack->data() + (stack->size() - e.n_stack);
   for (const ArgInfo &a : e.args) {
@@ -54,7 +51,12 @@ void fall_back(Entry &e, torch::jit::Stack *stack) {
     args[a.stack] = at::detail::createCPUGenerator(seed + 0x9E3779B97F4A7C15ull * offset);
   }
   at::native::cpu_fallback(e.handle, stack);
+  if (e.fallbacks.fetch_add(1) == 0 && policy() == WARN)
+    TORCH_WARN("torch_tpu: ", e.handle.schema().name(), e.handle.schema().overload_name().empty() ? "" : ".",
+               e.handle.schema().overload_name(), " has no lowering for tpu; it runs on the CPU");
 }
+
+bool may_fall_back() { return policy() != ERROR; }
 
 // ---- kernels ----
 struct BoxedKernel final : c10::OperatorKernel {
@@ -134,8 +136,12 @@ static bool fit(Entry &e, const c10::FunctionSchema &own, const c10::FunctionSch
     if (args[i].stack < 0) continue;
     const auto *alias = own.arguments()[args[i].stack].alias_info();
     if (alias && alias->isWrite()) e.variant.written |= uint64_t{1} << i;
-    for (size_t k = 0; k < e.returns.size(); k++)
-      if (e.returns[k].alias == args[i].stack) e.variant.alias[k] = static_cast<int8_t>(i);
+    for (size_t k = 0; k < e.returns.size(); k++) {
+      if (e.returns[k].alias != args[i].stack) continue;
+      // A written self must not look like an out= argument, of which the core knows by their place (polygamma_).
+      if (i && i + 1 == args.size() && !own.arguments()[args[i].stack].is_out()) return false;
+      e.variant.alias[k] = static_cast<int8_t>(i);
+    }
   }
   e.args = std::move(args);
   e.variant.n_args = static_cast<uint8_t>(e.args.size());
@@ -200,6 +206,7 @@ static bool find_row(Entry &e, const Overloads &overloads) {
   std::string base = own.name().substr(6);
   const std::string dotted = own.overload_name().empty() ? "" : "." + own.overload_name();
   if (base.compare(0, 9, "_foreach_") == 0) return try_foreach(e, own, base);
+  if (base == "conj_physical" || base == "conj_physical_") return try_row(e, own, "_conj_physical"); // torch's own name for it
   if (try_row(e, own, base + dotted)) return true;
   std::vector<std::string> bases = {base};
   if (base.size() > 1 && base.back() == '_' && base[0] != '_') {

@@ -232,16 +232,18 @@ static Tensor &copy_(Tensor &self, const Tensor &src_, bool non_blocking) {
     return self;
   }
   Tensor dst = self, src = src_;
-  // Lazy conjugates and negatives: written through the plain view, read resolved.
-  if (dst.is_conj()) {
-    dst = dst.conj();
-    src = src.conj();
+  // Lazy conjugates and negatives: plain values are copied, then turned if just one side is lazy.
+  bool conjugate = dst.is_conj() != src.is_conj(), negate = dst.is_neg() != src.is_neg();
+  if (dst.is_conj()) dst = dst.conj();
+  if (src.is_conj()) src = src.conj();
+  if (dst.is_neg()) dst = dst._neg_view();
+  if (src.is_neg()) src = src._neg_view();
+  if (conjugate || negate) {
+    copy_(dst, src, non_blocking);
+    if (conjugate) dst.conj_physical_();
+    if (negate) dst.neg_();
+    return self;
   }
-  if (dst.is_neg()) {
-    dst = dst._neg_view();
-    src = src.neg();
-  }
-  src = src.resolve_conj().resolve_neg();
   if (src.sizes() != dst.sizes() && (src.dim() > dst.dim() || src.expand(dst.sizes()).sizes() != dst.sizes()))
     TORCH_CHECK(false, "output with shape ", dst.sizes(), " doesn't match the broadcast shape ", src.sizes());
   bool to = dst.device().type() == kTpu, from = src.device().type() == kTpu;

@@ -1,0 +1,143 @@
+"""What `make test` runs after the C tests: the Python tests on every CPU plugin, then each program they made through libtpu.
+
+One folder of compiled programs serves all runs, so a second run compiles nothing. The programs that the tests emit are
+collected as text, and a sample of them (all, with --all) is compiled for the topologies of TOPOLOGIES; what compiled
+once is remembered by its digest. Ends with "N passed, N failed".
+
+  python tests/run.py [--all] [--plugin NAME] [--programs-only] [pytest arguments]"""
+import argparse
+import hashlib
+import os
+import pathlib
+import random
+import re
+import subprocess
+import sys
+import time
+
+ROOT = pathlib.Path(__file__).parents[1]
+PLUGINS = ["xla-cpu-pjrt", "fastatomstruct-xla-cpu"]
+TOPOLOGIES = ["v5e:2x2", "v6e:2x2", "tpu7x:2x2x1"]
+SAMPLE = 40  # programs for each topology in `make test`
+CACHE = pathlib.Path(os.environ.get("TORCH_TPU_TEST_CACHE") or pathlib.Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
+                     / "torch_tpu_tests")
+
+
+def say(text):
+    print(text, flush=True)
+
+
+def tally(output):
+    """(passed, failed) from pytest's closing line; a run without one has failed."""
+    lines = re.findall(r"^.*\b\d+ (?:passed|failed|error).* in [\d.]+s.*$", output, re.M)
+    if not lines:
+        return 0, 1
+    count = {word: int(n) for n, word in re.findall(r"(\d+) (passed|failed|error)", lines[-1])}
+    return count.get("passed", 0), count.get("failed", 0) + count.get("error", 0)
+
+
+def run_pytest(plugin, paths, dump, extra):
+    """The tests on one plugin; a crash of the process is a failure like any other."""
+    env = {**os.environ, "TORCH_TPU_PLUGIN": plugin, "TORCH_TPU_CACHE_DIR": str(CACHE / "programs"), "TORCH_TPU_DUMP": str(dump),
+           "TORCH_TPU_FALLBACK": "silent"}
+    command = [sys.executable, "-m", "pytest", "-q", "--no-header", "-p", "no:cacheprovider", "-W", "ignore", "--durations=5", *paths, *extra]
+    process = subprocess.Popen(command, cwd=ROOT, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, bufsize=1)
+    lines = []
+    for line in process.stdout:
+        lines.append(line)
+        print(line, end="", flush=True)
+    passed, failed = tally("".join(lines))
+    if process.wait() not in (0, 1):
+        say(f"pytest ended with status {process.returncode}")
+        failed = max(failed, 1)
+    return passed, failed
+
+
+COMPILE = """
+import sys
+import torch_tpu.plugin
+from torch_tpu import _C
+path = torch_tpu.plugin.KNOWN["libtpu"]()
+for line in sys.stdin:
+    topology, file = line.split()
+    try:
+        _C.aot_check(path, topology, open(file).read())
+        print("ok", topology, file, flush=True)
+    except Exception as e:
+        print("bad", topology, file, str(e).replace("\\n", " ")[:300], flush=True)
+"""
+
+
+def compile_for_tpu(dump, everything):
+    """Compiles what was dumped for machines that are not here, in one process that is started again if it dies."""
+    import torch_tpu.plugin
+
+    if not torch_tpu.plugin.KNOWN["libtpu"]():
+        say("libtpu is not installed: no program is compiled for TPUs")
+        return 0, 1
+    known = CACHE / "libtpu"
+    known.mkdir(parents=True, exist_ok=True)
+    build = hashlib.sha256(str(os.stat(torch_tpu.plugin.KNOWN["libtpu"]()).st_size).encode()).hexdigest()[:8]
+    good = known / f"compiled-{build}"
+    done = set(good.read_text().split()) if good.exists() else set()
+    files = sorted(dump.glob("*.mlir"))
+    chosen = [(t, f) for t in TOPOLOGIES for f in (files if everything else random.Random(0).sample(files, min(SAMPLE, len(files))))]
+    todo = [(t, f) for t, f in chosen if f"{t}/{f.stem}" not in done]
+    say(f"{len(files)} programs; {len(chosen)} to compile by libtpu for {', '.join(TOPOLOGIES)}, {len(chosen) - len(todo)} of them known good")
+    passed, failed, start = len(chosen) - len(todo), 0, time.time()
+    env = {**os.environ, "TPU_SKIP_MDS_QUERY": "1", "TPU_STDERR_LOG_LEVEL": "3", "TPU_MIN_LOG_LEVEL": "3", "TPU_LOG_DIR": "disabled"}
+    while todo:
+        process = subprocess.Popen([sys.executable, "-c", COMPILE], cwd=ROOT, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                   stderr=subprocess.DEVNULL, text=True)
+        with open(good, "a") as remember:
+            while todo:
+                topology, file = todo[0]
+                try:
+                    process.stdin.write(f"{topology} {file}\n")
+                    process.stdin.flush()
+                    answer = process.stdout.readline()
+                except BrokenPipeError:
+                    answer = ""
+                todo.pop(0)
+                if answer.startswith("ok "):
+                    passed += 1
+                    remember.write(f"{topology}/{file.stem}\n")
+                else:
+                    failed += 1
+                    say(f"libtpu {topology}: {file}: {answer.strip()[len(topology) + len(str(file)) + 6:] or 'the compiler died'}")
+                if not answer:
+                    break
+        process.stdin.close()
+        process.wait()
+    say(f"libtpu: {passed} compiled, {failed} failed in {time.time() - start:.0f} s")
+    return passed, failed
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--all", action="store_true", help="every program through libtpu, more samples of every operator")
+    parser.add_argument("--plugin", action="append", help="only this plugin")
+    parser.add_argument("--programs-only", action="store_true", help="only compile the programs of the last run")
+    args, extra = parser.parse_known_args()
+    if args.all:
+        os.environ.setdefault("TORCH_TPU_TEST_SAMPLES", "100")
+    dump = CACHE / "emitted"
+    dump.mkdir(parents=True, exist_ok=True)
+    os.chmod(CACHE, 0o700)
+    total, start = [], time.time()
+    if not args.programs_only:
+        for old in dump.glob("*.mlir"):
+            old.unlink()
+        for plugin in args.plugin or PLUGINS:
+            say(f"---- {plugin}")
+            total.append(run_pytest(plugin, [a for a in extra if not a.startswith("-")] or ["tests/torch", "tests/models"], dump,
+                                    [a for a in extra if a.startswith("-")]))
+    total.append(compile_for_tpu(dump, args.all))
+    passed, failed = (sum(n) for n in zip(*total))
+    say(f"{time.time() - start:.0f} s")
+    say(f"{passed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
