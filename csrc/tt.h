@@ -191,6 +191,7 @@ typedef struct tt_call {
   const tt_arg *args;      /* variant->n_args of them, borrowed until the call returns */
   /* Private: distinct storages in order of first use, the key, run-time values. Spill to the heap when large. */
   uint32_t n_slots, n_words, cap_slots, cap_words;
+  bool shares; /* two of its tensors are of one storage */
   tt_storage **slots;
   uint64_t *words;
   uint64_t hash;

@@ -80,9 +80,11 @@ def compile_for_tpu(dump, everything):
     build = hashlib.sha256(str(os.stat(torch_tpu.plugin.KNOWN["libtpu"]()).st_size).encode()).hexdigest()[:8]
     good = known / f"compiled-{build}"
     done = set(good.read_text().split()) if good.exists() else set()
-    files = sorted(dump.glob("*.mlir"))
+    texts = {hashlib.sha256(f.read_bytes()).hexdigest(): f for f in sorted(dump.glob("*.mlir"))}  # both plugins emit the same
+    digests = {f: digest for digest, f in texts.items()}
+    files = [texts[digest] for digest in sorted(texts)]
     chosen = [(t, f) for t in TOPOLOGIES for f in (files if everything else random.Random(0).sample(files, min(SAMPLE, len(files))))]
-    todo = [(t, f) for t, f in chosen if f"{t}/{f.stem}" not in done]
+    todo = [(t, f) for t, f in chosen if f"{t}/{digests[f]}" not in done]
     say(f"{len(files)} programs; {len(chosen)} to compile by libtpu for {', '.join(TOPOLOGIES)}, {len(chosen) - len(todo)} of them known good")
     passed, failed, start = len(chosen) - len(todo), 0, time.time()
     env = {**os.environ, "TPU_SKIP_MDS_QUERY": "1", "TPU_STDERR_LOG_LEVEL": "3", "TPU_MIN_LOG_LEVEL": "3", "TPU_LOG_DIR": "disabled"}
@@ -101,7 +103,7 @@ def compile_for_tpu(dump, everything):
                 todo.pop(0)
                 if answer.startswith("ok "):
                     passed += 1
-                    remember.write(f"{topology}/{file.stem}\n")
+                    remember.write(f"{topology}/{digests[file]}\n")
                 else:
                     failed += 1
                     say(f"libtpu {topology}: {file}: {answer.strip()[len(topology) + len(str(file)) + 6:] or 'the compiler died'}")

@@ -6,9 +6,9 @@ what they write. An operator that torch cannot decompose is reported as NotImple
 """
 
 import torch
-from torch._decomp import core_aten_decompositions, decomposition_table
 
 from . import _C
+from ._fused import DECOMPOSITIONS
 
 _functions = {}  # operator name -> (function, overload) or None
 _running = []  # names of the operators being decomposed, innermost last
@@ -52,7 +52,9 @@ def _reference(op):
 
 
 def _direct(op):
-    fn = decomposition_table.get(op) or core_aten_decompositions().get(op)
+    from torch._decomp import core_aten_decompositions, decomposition_table  # slow to import, seldom needed
+
+    fn = DECOMPOSITIONS.get(op) or decomposition_table.get(op) or core_aten_decompositions().get(op)
     return fn or _reference(op)
 
 

@@ -36,6 +36,8 @@ tt_buffer *tt_storage_take(tt_storage *s);
 /* Puts a buffer of the base's shape in, taking ownership; the old one is released. */
 void tt_storage_put(tt_storage *s, tt_buffer *b);
 void tt_storage_base(tt_storage *s, tt_dtype dtype, int rank, const int64_t *dims); /* fixes the base's shape */
+/* An undefined storage whose base has no shape yet takes it from the first dense tensor that covers it. */
+void tt_storage_hint_from(const tt_tensor *t);
 void tt_storage_pool_clear(void); /* frees pooled records: for leak checks */
 
 /* ---- addresses: a reserved, never mapped range, cut into power-of-two classes ---- */

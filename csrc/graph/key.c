@@ -69,13 +69,9 @@ static bool put_tensor(tt_call *c, const tt_tensor *t) {
   bool first;
   int64_t slot = slot_of(c, s, &first);
   if (slot < 0 || !room(c, 4 + 2u * t->rank + TT_MAX_RANK)) return false;
+  c->shares |= !first;
   bool undefined = !s->buffer && !s->trace;
-  int order[TT_MAX_RANK];
-  if (undefined && !s->hinted && tt_strides_dense(t->rank, t->sizes, t->strides, order)) {
-    int64_t dims[TT_MAX_RANK];
-    for (int i = 0; i < t->rank; i++) dims[i] = t->sizes[order[i]];
-    tt_storage_hint(s, t->dtype, t->rank, dims);
-  }
+  if (undefined) tt_storage_hint_from(t);
   tt_view_class class = TT_VIEW_WHOLE;
   if (!tt_tensor_is_whole(t)) {
     tt_view v = {t->dtype, t->rank, t->sizes, t->strides, t->offset};
@@ -134,8 +130,33 @@ static bool put_arg(tt_call *c, const tt_arg *a) {
   }
 }
 
+/* Offsets are not in the key, yet whether a written tensor partly overlaps another decides if torch takes the call. */
+static bool overlaps_partly(const tt_tensor *a, const tt_tensor *b) {
+  if (a->storage != b->storage || a->offset == b->offset) return false; /* the same place: strides tell the rest */
+  return a->offset < b->offset + tt_view_extent(b->rank, b->sizes, b->strides) &&
+         b->offset < a->offset + tt_view_extent(a->rank, a->sizes, a->strides);
+}
+
+static bool put_overlaps(tt_call *c) {
+  uint64_t bits = 0;
+  for (int i = 0; i < c->variant->n_args; i++) {
+    if (!(c->variant->written >> i & 1) || c->args[i].tag != TT_ARG_TENSOR) continue;
+    for (int k = 0; k < c->variant->n_args; k++) {
+      const tt_arg *a = &c->args[k];
+      if (a->tag == TT_ARG_TENSOR) bits = bits << 1 | overlaps_partly(c->args[i].tensor, a->tensor);
+      if (a->tag != TT_ARG_LIST) continue;
+      for (uint32_t e = 0; e < a->count; e++)
+        if (a->list[e].tag == TT_ARG_TENSOR) bits |= overlaps_partly(c->args[i].tensor, a->list[e].tensor);
+    }
+  }
+  if (!room(c, 1)) return false;
+  put(c, bits);
+  return true;
+}
+
 tt_code tt_call_begin(tt_call *c, tt_error *err) {
   c->n_slots = c->n_words = 0;
+  c->shares = false;
   c->slots = c->slots_inline;
   c->cap_slots = TT_CALL_SLOTS;
   c->words = c->words_inline;
@@ -146,6 +167,10 @@ tt_code tt_call_begin(tt_call *c, tt_error *err) {
       tt_call_end(c);
       return tt_no_memory(err, 0);
     }
+  if (c->shares && c->variant->written && !put_overlaps(c)) {
+    tt_call_end(c);
+    return tt_no_memory(err, 0);
+  }
   c->hash = tt_hash_words(c->words, c->n_words);
   return TT_OK;
 }

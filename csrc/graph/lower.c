@@ -113,6 +113,7 @@ static hlo offset_operand(tt_trace *t, const tt_tensor *x, tt_view_class class) 
 
 hlo tt_trace_read(tt_trace *t, const tt_tensor *x) {
   const tt_storage *s = x->storage;
+  tt_storage_hint_from(x);
   hlo base = storage_value(t, x->storage);
   if (!base) return NULL;
   tt_view v = {x->dtype, x->rank, x->sizes, x->strides, x->offset};
@@ -122,6 +123,7 @@ hlo tt_trace_read(tt_trace *t, const tt_tensor *x) {
 
 void tt_trace_write(tt_trace *t, const tt_tensor *x, hlo value) {
   tt_storage *s = x->storage;
+  tt_storage_hint_from(x);
   tt_view v = {x->dtype, x->rank, x->sizes, x->strides, x->offset};
   tt_view_class class = tt_view_classify(&v, s->dtype, s->rank, s->dims);
   hlo base;

@@ -112,6 +112,14 @@ void tt_storage_hint(tt_storage *s, tt_dtype dtype, int rank, const int64_t *dim
   tt_storage_base(s, dtype, rank, dims);
 }
 
+void tt_storage_hint_from(const tt_tensor *t) {
+  int order[TT_MAX_RANK];
+  int64_t dims[TT_MAX_RANK];
+  if (t->storage->hinted || !tt_strides_dense(t->rank, t->sizes, t->strides, order)) return;
+  for (int i = 0; i < t->rank; i++) dims[i] = t->sizes[order[i]];
+  tt_storage_hint(t->storage, t->dtype, t->rank, dims);
+}
+
 void *tt_storage_address(const tt_storage *s) { return s->address; }
 size_t tt_storage_bytes(const tt_storage *s) { return s->bytes; }
 int tt_storage_device(const tt_storage *s) { return s->device; }

@@ -201,7 +201,7 @@ hlo hlo_lowest(hlo_module *m, tt_dtype t) {
     case TT_F4E2M1FN: return hlo_float(m, t, -6);
     case TT_F8E8M0FNU: return hlo_float(m, t, ldexp(1, -127));
     case TT_C64:
-    case TT_C128: return hlo_fail(m, TT_INTERNAL, "hlo lowest: complex numbers have no order");
+    case TT_C128: return hlo_fail(m, TT_UNIMPLEMENTED, "hlo lowest: complex numbers have no order");
     default: return is_floating(t) ? hlo_float(m, t, -INFINITY) : hlo_int(m, t, 0);
   }
 }
@@ -218,7 +218,7 @@ hlo hlo_highest(hlo_module *m, tt_dtype t) {
     case TT_F4E2M1FN: return hlo_float(m, t, 6);
     case TT_F8E8M0FNU: return hlo_float(m, t, ldexp(1, 127));
     case TT_C64:
-    case TT_C128: return hlo_fail(m, TT_INTERNAL, "hlo highest: complex numbers have no order");
+    case TT_C128: return hlo_fail(m, TT_UNIMPLEMENTED, "hlo highest: complex numbers have no order");
     default: return is_floating(t) ? hlo_float(m, t, INFINITY) : hlo_int(m, t, -1);
   }
 }

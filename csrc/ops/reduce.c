@@ -47,6 +47,9 @@ static hlo spread(hlo_module *m, hlo reduced, hlo x, int n, const int *dims) {
 static hlo extreme(hlo_module *m, hlo x, bool most, int n, const int *dims) {
   if (!x || !n) return x;
   tt_dtype t = (tt_dtype)x->dtype;
+  if (!count_of(x, n, dims))
+    return hlo_fail(m, TT_UNIMPLEMENTED, "the extreme of no elements");
+  if (tt_is_complex(t)) return hlo_fail(m, TT_UNIMPLEMENTED, "complex numbers have no order");
   if (t == TT_BOOL) return hlo_reduce(m, most ? "or" : "and", x, hlo_int(m, TT_BOOL, !most), n, dims);
   return hlo_reduce(m, most ? "maximum" : "minimum", x, most ? hlo_lowest(m, t) : hlo_highest(m, t), n, dims);
 }

@@ -53,8 +53,12 @@ uint8_t dtype_of(c10::ScalarType t); // throws for what the core has no name for
 c10::ScalarType scalar_type_of(uint8_t dtype);
 
 // ---- tensors ----
+void release_storage(void *s);
+tt_storage *storage_at(const void *address); // throws if none is there
 inline tt_storage *storage_of(const c10::TensorImpl *t) {
-  return static_cast<tt_storage *>(t->unsafe_storage().unsafeGetStorageImpl()->data_ptr().get_context());
+  const c10::DataPtr &p = t->unsafe_storage().unsafeGetStorageImpl()->data_ptr();
+  if (C10_UNLIKELY(p.get_deleter() != &release_storage)) return storage_at(p.get()); // torch's from_blob, in torch.save
+  return static_cast<tt_storage *>(p.get_context());
 }
 inline tt_tensor tensor_of(const c10::TensorImpl *t) {
   return {storage_of(t), t->sizes().data(), t->strides().data(), t->storage_offset(),

@@ -104,7 +104,13 @@ static void set_device(c10::DeviceIndex i) {
 }
 
 // ---- storages ----
-static void release_storage(void *s) { tt_storage_release(static_cast<tt_storage *>(s)); }
+void release_storage(void *s) { tt_storage_release(static_cast<tt_storage *>(s)); }
+
+tt_storage *storage_at(const void *address) {
+  tt_storage *s = tt_storage_from_address(address);
+  TORCH_CHECK(s && tt_storage_address(s) == address, "the tensor's memory is not that of a tpu storage");
+  return s;
+}
 
 static c10::DataPtr data_of(tt_storage *s) {
   return {tt_storage_address(s), s, release_storage, c10::Device(kTpu, static_cast<c10::DeviceIndex>(tt_storage_device(s)))};

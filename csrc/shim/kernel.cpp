@@ -5,7 +5,9 @@
 // core lowers the call. It never computes a shape itself.
 #include <ATen/Context.h>
 #include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/MemoryOverlap.h>
 #include <c10/core/DefaultDtype.h>
+#include <unordered_set>
 #include "shim/operators.h"
 
 namespace tpu {
@@ -62,6 +64,7 @@ struct Frame {
   Scratch scratch;
   tt_arg *args = nullptr;
   int device = -1;
+  bool lazy = false; // a conjugate or a negative that is still to be made
 
   void tensor(const c10::IValue &v, tt_arg *a) {
     const c10::TensorImpl *t = v.isTensor() ? v.toTensor().unsafeGetTensorImpl() : nullptr;
@@ -75,6 +78,7 @@ struct Frame {
       TORCH_CHECK(where.index() == device, "Expected all tensors to be on the same device, but found at least two devices, tpu:",
                   device, " and tpu:", int{where.index()}, "!");
       TORCH_CHECK_NOT_IMPLEMENTED(t->layout() == c10::kStrided, "tpu kernels take strided tensors, got ", t->layout());
+      lazy |= t->key_set().has_any(c10::DispatchKeySet{c10::DispatchKey::Conjugate, c10::DispatchKey::Negative});
       auto *packed = scratch.make<tt_tensor>(1);
       *packed = tensor_of(t);
       a->tag = TT_ARG_TENSOR;
@@ -416,6 +420,22 @@ static bool refused_by_meta(Entry &e, torch::jit::Stack *stack) {
   return true;
 }
 
+// What torch's iterator refuses, and Meta does not see: writing where elements share memory, with each other or with
+// some of what is read. The key knows both, so that a refused call never has a plan.
+static void check_overlap(const Entry &e, const c10::IValue *args) {
+  static const std::unordered_set<std::string> allowed = {"fill_", "zero_", "masked_fill_", "index_put_", "_index_put_impl_"};
+  if (!e.variant.written || !e.variant.op->rule || e.variant.foreach || allowed.count(e.handle.schema().name().substr(6))) return;
+  auto plain = [](const c10::IValue &v) { return v.isTensor() && v.toTensor().defined() && v.toTensor().device().type() == kTpu; };
+  for (size_t i = 0; i < e.args.size(); i++) {
+    if (!(e.variant.written >> i & 1) || e.args[i].stack < 0 || !plain(args[e.args[i].stack])) continue;
+    const at::Tensor &to = args[e.args[i].stack].toTensor();
+    at::assert_no_internal_overlap(to);
+    for (const ArgInfo &other : e.args)
+      if (other.stack >= 0 && other.stack != e.args[i].stack && plain(args[other.stack]))
+        at::assert_no_partial_overlap(to, args[other.stack].toTensor());
+  }
+}
+
 // A plan for the call; NULL if the call was done another way.
 static C10_NOINLINE const tt_plan *build(Entry &e, torch::jit::Stack *stack, c10::IValue *args, Frame &f, tt_call &c) {
   Outputs o;
@@ -432,6 +452,7 @@ static C10_NOINLINE const tt_plan *build(Entry &e, torch::jit::Stack *stack, c10
     fall_back(e, stack);
     return nullptr;
   }
+  check_overlap(e, args);
   tt_error err{};
   if (resize_outs(e, args, o)) {
     tt_call_end(&c);
@@ -454,10 +475,45 @@ static C10_NOINLINE const tt_plan *build(Entry &e, torch::jit::Stack *stack, c10
     call_slowly(e, stack);
     return nullptr;
   }
-  if (err.code != TT_UNIMPLEMENTED) raise(err);
+  // What cannot be lowered is most often what torch refuses: the host's kernel says so in torch's words.
+  bool refused = err.code == TT_INVALID_ARGUMENT || err.code == TT_INTERNAL || err.code == TT_OUT_OF_RANGE;
+  if (err.code != TT_UNIMPLEMENTED && !(refused && may_fall_back())) raise(err);
   tt_log("aten::%s: not lowered: %s", e.name.c_str(), err.message);
   fall_back(e, stack);
   return nullptr;
+}
+
+// ---- lazy conjugates and negatives ----
+// torch makes them before most operators; a few (mm and its kin) get them as they are.
+static at::Tensor resolved(const at::Tensor &t) { return t.defined() && t.device().type() == kTpu ? t.resolve_conj().resolve_neg() : t; }
+
+static C10_NOINLINE void call_resolved(Entry &e, torch::jit::Stack *stack) {
+  size_t base = stack->size() - e.n_stack;
+  std::vector<std::pair<at::Tensor, at::Tensor>> written;
+  for (const ArgInfo &info : e.args) {
+    if (info.stack < 0) continue;
+    c10::IValue &v = (*stack)[base + info.stack];
+    if (v.isTensor() && v.toTensor().defined() && (v.toTensor().is_conj() || v.toTensor().is_neg())) {
+      at::Tensor own = v.toTensor(), plain = resolved(own);
+      const auto *alias = e.handle.schema().arguments()[info.stack].alias_info();
+      if (alias && alias->isWrite()) written.emplace_back(own, plain);
+      v = plain;
+    } else if (v.isTensorList()) {
+      c10::List<at::Tensor> list;
+      for (const at::Tensor &t : v.toTensorVector()) list.push_back(resolved(t));
+      v = list;
+    } else if (v.isList() && info.kind == Kind::Tensors) {
+      c10::List<std::optional<at::Tensor>> list;
+      for (const c10::IValue &x : v.toListRef()) list.push_back(x.isTensor() ? std::optional<at::Tensor>(resolved(x.toTensor())) : std::nullopt);
+      v = list;
+    }
+  }
+  call(e, stack);
+  for (auto &w : written) {
+    w.first.copy_(w.second);
+    for (c10::IValue &v : *stack)
+      if (v.isTensor() && v.toTensor().is_same(w.second)) v = w.first;
+  }
 }
 
 // ---- the kernel ----
@@ -468,6 +524,7 @@ void call(Entry &e, torch::jit::Stack *stack) {
   if (e.indices >= 0) bring_indices(e, args);
   Frame f;
   f.pack(e, args);
+  if (C10_UNLIKELY(f.lazy)) return call_resolved(e, stack);
   if (C10_UNLIKELY(trace != nullptr)) return call_traced(e, stack, args, f, trace);
   tt_call c;
   fill(&c, e, f);

@@ -233,7 +233,9 @@ static const std::unordered_set<std::string> not_ours = {
     "view_as_complex", "copy_", "_copy_from", "_copy_from_and_resize", "_local_scalar_dense", "record_stream", "equal",
     "_to_copy", "clone", "detach", "alias", "_pin_memory", "is_pinned", "resize_as_", "_resize_output_", "data", "set_data",
     "_has_compatible_shallow_copy_type", "retain_grad", "_backward", "is_leaf", "output_nr", "_version", "requires_grad_",
-    "item", "_nested_tensor_from_mask", "contiguous", "lift", "lift_fresh", "lift_fresh_copy"};
+    "item", "_nested_tensor_from_mask", "contiguous", "lift", "lift_fresh", "lift_fresh_copy",
+    // composed of a view and a copy, so that the index is a run-time value
+    "select_backward", "slice_backward"};
 
 static bool is_view(const c10::FunctionSchema &s) {
   for (const c10::Argument &r : s.returns())

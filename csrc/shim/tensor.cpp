@@ -169,11 +169,11 @@ static void download_storage(tt_storage *s, void *to, size_t bytes) {
 
 // src on the host: same dtype, sizes; strides as they come.
 static Tensor to_host(const Tensor &src) {
-  tt_storage *s = storage_of(src.unsafeGetTensorImpl());
   TORCH_CHECK(!tt_trace_current() || !(read_while_tracing = true), "the value of a tpu tensor was asked for inside a program being traced");
   auto options = at::TensorOptions(at::kCPU);
   int perm[TT_MAX_RANK];
   if (src.numel() == 0) return at::empty_strided(src.sizes(), src.strides(), options.dtype(src.scalar_type()));
+  tt_storage *s = storage_of(src.unsafeGetTensorImpl());
   if (fills_storage(src, perm)) {
     Tensor host = at::empty_strided(src.sizes(), src.strides(), options.dtype(src.scalar_type()));
     download_storage(s, host.mutable_data_ptr(), tt_storage_bytes(s));

@@ -80,6 +80,22 @@ def test_layer_forward_and_backward(dev, name):
         torch.testing.assert_close(g, w, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("norm_first", [False, True])
+def test_transformer_inference_path(dev, norm_first):
+    want = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True, norm_first=norm_first).eval()
+    got = copy.deepcopy(want).to(dev)
+    x, padding = torch.randn(2, 5, 8), torch.zeros(2, 5, dtype=torch.bool)
+    padding[1, 3:] = True
+    causal = torch.triu(torch.ones(5, 5, dtype=torch.bool), 1)
+    with torch.no_grad():
+        for kw in ({}, {"src_key_padding_mask": padding}, {"src_mask": causal}, {"src_mask": causal, "src_key_padding_mask": padding}):
+            on = {k: v.to(dev) for k, v in kw.items()}
+            torch.testing.assert_close(got(x.to(dev), **on).cpu(), want(x, **kw), rtol=1e-4, atol=1e-5)
+        want, got = want.self_attn, got.self_attn
+        a, b = want(x, x, x), got(x.to(dev), x.to(dev), x.to(dev))
+        torch.testing.assert_close((b[0].cpu(), b[1].cpu()), a, rtol=1e-4, atol=1e-5)
+
+
 def test_embedding_bag_and_sparse_free_embedding(dev):
     e = nn.Embedding(10, 3, padding_idx=0)
     got = copy.deepcopy(e).to(dev)

@@ -21,7 +21,7 @@ def test_new_data_leaves_old_views_alone(dev):
 
 def test_gradient_stops_under_a_written_slice(dev):
     w = torch.ones(3, 4, device=dev, requires_grad=True)
-    h = w.exp()
+    h = w * torch.e  # a product keeps nothing of its own result for the gradient
     h[1:, ::2] = 5
     h.sum().backward()
     want = torch.full((3, 4), torch.e)
