@@ -40,7 +40,7 @@ def run_pytest(plugin, paths, dump, extra):
     """The tests on one plugin; a crash of the process is a failure like any other."""
     env = {**os.environ, "TORCH_TPU_PLUGIN": plugin, "TORCH_TPU_CACHE_DIR": str(CACHE / "programs"), "TORCH_TPU_DUMP": str(dump),
            "TORCH_TPU_FALLBACK": "silent"}
-    command = [sys.executable, "-m", "pytest", "-q", "--no-header", "-p", "no:cacheprovider", "-W", "ignore", "--durations=5", *paths, *extra]
+    command = [sys.executable, "-m", "pytest", "-q", "--no-header", "-p", "no:cacheprovider", "-n", "2", "-W", "ignore", "--durations=5", *paths, *extra]
     process = subprocess.Popen(command, cwd=ROOT, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, bufsize=1)
     lines = []
     for line in process.stdout:

@@ -174,7 +174,13 @@ void rule_frexp(tt_ctx *c) {
 
 void rule_binary(tt_ctx *c) { c->result[0] = hlo_binary(c->m, c->op->hlo, rounded(c, 0), rounded(c, 1)); }
 
-void rule_compare(tt_ctx *c) { c->result[0] = hlo_compare(c->m, c->op->hlo, tt_in_wide(c, 0), tt_in_wide(c, 1)); }
+void rule_compare(tt_ctx *c) {
+  if (tt_is_complex((tt_dtype)c->dtype) && c->op->hlo[1] != 'Q' && strcmp(c->op->hlo, "NE")) {
+    hlo_fail(c->m, TT_UNIMPLEMENTED, "complex numbers have no order");
+    return;
+  }
+  c->result[0] = hlo_compare(c->m, c->op->hlo, tt_in_wide(c, 0), tt_in_wide(c, 1));
+}
 
 void rule_logical(tt_ctx *c) { c->result[0] = hlo_binary(c->m, c->op->hlo, wide_as(c, 0, TT_BOOL), wide_as(c, 1, TT_BOOL)); }
 
@@ -265,6 +271,10 @@ void rule_pow_number(tt_ctx *c) { /* the exponent is static: the usual ones are 
   hlo x = tt_in_wide(c, 0);
   double p = tt_number_of(c, 1, 1);
   bool complex_exponent = tt_is_complex((tt_dtype)tt_in_dtype(c, 1));
+  if (is_whole_dtype(t) && p < 0) { /* torch takes no such powers */
+    hlo_fail(m, TT_UNIMPLEMENTED, "an integer to a negative integer power");
+    return;
+  }
   if (complex_exponent || t == TT_BOOL) c->result[0] = general_power(m, x, wide_as(c, 1, t), t);
   else if (p == 0) c->result[0] = x ? hlo_full_like(m, x, 1) : NULL;
   else if (p == 1) c->result[0] = x;

@@ -209,6 +209,10 @@ void rule_isin(tt_ctx *c) {
 void rule_index_select(tt_ctx *c) {
   hlo x = tt_at_least_1d(c->m, tt_in(c, 0)), index = tt_at_least_1d(c->m, tt_in_own(c, 2));
   int dim = tt_dim(c, 1, tt_in_rank(c, 0), 0);
+  if (index && index->rank > 1) {
+    hlo_fail(c->m, TT_UNIMPLEMENTED, "index_select by an index of %d dims", index->rank);
+    return;
+  }
   if (tt_want_numel(&c->want[0]) == 0) {
     c->result[0] = zeros_of(c, 0);
     return;

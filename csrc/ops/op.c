@@ -234,6 +234,11 @@ static void finish_result(tt_ctx *c, int k) {
     hlo_fail(c->m, TT_INTERNAL, "%s: result %d: expected dims %s, got %s", c->op->name, k, expected, got);
     return;
   }
+  if (tt_is_complex((tt_dtype)v->dtype) && !tt_is_complex((tt_dtype)w->dtype) && c->op->promotion != PROMOTE_NONE) {
+    hlo_fail(c->m, TT_UNIMPLEMENTED, "result type %s can't be cast to the desired output type %s", tt_dtype_name(v->dtype),
+             tt_dtype_name(w->dtype));
+    return;
+  }
   c->result[k] = hlo_convert(c->m, v, (tt_dtype)w->dtype);
 }
 

@@ -159,6 +159,10 @@ void rule_random(tt_ctx *c) {
     if (tt_has(c, 2)) last = (uint64_t)tt_int(c, 2, 1) - 1;
     else if (t == TT_U64) last = INT64_MAX;
   }
+  if (*form && (tt_has(c, 2) || *form == 't') && tt_int(c, *form == 't' ? 1 : 2, 1) <= from) {
+    hlo_fail(m, TT_UNIMPLEMENTED, "an empty range of numbers"); /* torch's words come from its own kernel */
+    return;
+  }
   uint64_t range = last - (uint64_t)from + 1; /* 0: all of 2^64 */
   shape s = wanted(c, 0);
   bool narrow = range != 0 && range <= 1ull << 32;

@@ -27,6 +27,7 @@ c10::DeviceIndex current_device();
 c10::Allocator *allocator();
 bool is_pinned(const void *data);
 void resize_storage(c10::StorageImpl *storage, size_t bytes); // keeps the common prefix
+void check_device(c10::DeviceIndex device); // throws if there is none of that index
 struct DeviceScope { // the thread's current device for a while
   explicit DeviceScope(c10::DeviceIndex device);
   ~DeviceScope();

@@ -92,14 +92,14 @@ static c10::DeviceIndex device_count() noexcept {
   return c ? static_cast<c10::DeviceIndex>(std::min<int>(tt_client_device_count(c), MAX_DEVICES)) : 0;
 }
 
-static void check_index(c10::DeviceIndex i) {
+void check_device(c10::DeviceIndex i) {
   int n = std::min<int>(tt_client_device_count(client()), MAX_DEVICES);
   TORCH_CHECK(i >= 0 && i < n, "invalid tpu device index ", int{i}, ": there ", n == 1 ? "is " : "are ", n, " (0 to ", n - 1, ")");
 }
 
 static void set_device(c10::DeviceIndex i) {
   if (i == thread_device) return;
-  check_index(i);
+  check_device(i);
   thread_device = i;
 }
 
@@ -120,7 +120,7 @@ struct TpuAllocator final : c10::Allocator {
   c10::DataPtr allocate(size_t bytes) override {
     tt_error err{};
     tt_client *c = client();
-    if (thread_device) check_index(thread_device);
+    if (thread_device) check_device(thread_device);
     tt_storage *s = tt_storage_create(c, thread_device, bytes, &err);
     if (!s) raise(err);
     return data_of(s);
@@ -254,7 +254,7 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
   void synchronizeStream(const c10::Stream &s) const override { synchronizeDevice(s.device_index()); }
   void synchronizeDevice(const c10::DeviceIndex i) const override {
     tt_error err{};
-    check_index(i);
+    check_device(i);
     tt_client *c = client();
     GilRelease nogil;
     check(tt_client_synchronize(c, i, &err), err);

@@ -78,6 +78,7 @@ struct Frame {
       TORCH_CHECK(where.index() == device, "Expected all tensors to be on the same device, but found at least two devices, tpu:",
                   device, " and tpu:", int{where.index()}, "!");
       TORCH_CHECK_NOT_IMPLEMENTED(t->layout() == c10::kStrided, "tpu kernels take strided tensors, got ", t->layout());
+      TORCH_CHECK_NOT_IMPLEMENTED(t->dim() <= TT_MAX_RANK, "tpu tensors have at most ", int{TT_MAX_RANK}, " dims, got ", t->dim());
       lazy |= t->key_set().has_any(c10::DispatchKeySet{c10::DispatchKey::Conjugate, c10::DispatchKey::Negative});
       auto *packed = scratch.make<tt_tensor>(1);
       *packed = tensor_of(t);
@@ -169,6 +170,7 @@ struct Frame {
         break;
       case Kind::Device: {
         c10::Device d = v.toDevice();
+        if (d.type() == kTpu && d.index() > 0) check_device(d.index());
         if (device < 0 && d.type() == kTpu) device = d.index() < 0 ? current_device() : d.index();
         break;
       }
@@ -293,6 +295,7 @@ struct Outputs {
     tensors.push_back(t);
     tt_output o{};
     if (t.defined()) {
+      TORCH_CHECK_NOT_IMPLEMENTED(t.dim() <= TT_MAX_RANK, "tpu tensors have at most ", int{TT_MAX_RANK}, " dims, got ", t.dim());
       o.defined = true;
       o.dtype = dtype_of(t.scalar_type());
       o.rank = static_cast<uint8_t>(t.dim());
@@ -354,12 +357,39 @@ static bool resize_outs(Entry &e, const c10::IValue *args, const Outputs &o) {
 // ---- indices ----
 // Index lists may hold host tensors, which are brought over. What a mask selects is known only when it is read, so a
 // gather by masks gets their positions instead.
+// What is put by one mask: torch refuses values that are not as many as the mask selects, which takes a look at it.
+static void check_masks(const at::Tensor &self, c10::ArrayRef<c10::IValue> items, const c10::IValue &put) {
+  const at::Tensor *mask = nullptr;
+  int64_t given = 0, at = 0;
+  for (size_t i = 0; i < items.size(); i++) {
+    if (!items[i].isTensor() || !items[i].toTensor().defined()) continue;
+    given++;
+    auto t = items[i].toTensor().scalar_type();
+    if (t == c10::kBool || t == c10::kByte) mask = &items[i].toTensor(), at = static_cast<int64_t>(i);
+  }
+  if (!mask || given != 1) return;
+  for (int64_t j = 0; j < mask->dim(); j++)
+    TORCH_CHECK_INDEX(at + j < self.dim() && mask->size(j) == self.size(at + j), "The shape of the mask ", mask->sizes(), " at index ",
+                      j, " does not match the shape of the indexed tensor ", self.sizes(), " at index ", at + j);
+  const at::Tensor &values = put.toTensor();
+  int64_t place = values.dim() - 1 - (self.dim() - at - mask->dim());
+  if (place < 0 || values.size(place) == 1 || tt_trace_current()) return;
+  int64_t selected = mask->sum().item<int64_t>();
+  if (values.size(place) == selected) return;
+  std::vector<int64_t> shape(self.sizes().begin(), self.sizes().begin() + at);
+  shape.push_back(selected);
+  shape.insert(shape.end(), self.sizes().begin() + at + mask->dim(), self.sizes().end());
+  TORCH_CHECK(false, "shape mismatch: value tensor of shape ", values.sizes(), " cannot be broadcast to indexing result of shape ",
+              at::IntArrayRef(shape));
+}
+
 static void bring_indices(Entry &e, c10::IValue *args) {
   c10::IValue &arg = args[e.indices];
   if (!arg.isList()) return;
   auto items = arg.toListRef();
   const at::Tensor &self = args[0].toTensor();
-  bool gathers = e.variant.written == 0, change = false;
+  bool gathers = e.variant.written == 0 || e.name.compare(0, 6, "index.") == 0, change = false;
+  if (!gathers && e.name.find("index_put") != std::string::npos) check_masks(self, items, args[2]);
   for (auto &x : items) {
     if (!x.isTensor() || !x.toTensor().defined()) continue;
     auto t = x.toTensor().scalar_type();
@@ -424,7 +454,7 @@ static bool refused_by_meta(Entry &e, torch::jit::Stack *stack) {
 // some of what is read. The key knows both, so that a refused call never has a plan.
 static void check_overlap(const Entry &e, const c10::IValue *args) {
   static const std::unordered_set<std::string> allowed = {"fill_", "zero_", "masked_fill_", "index_put_", "_index_put_impl_"};
-  if (!e.variant.written || !e.variant.op->rule || e.variant.foreach || allowed.count(e.handle.schema().name().substr(6))) return;
+  if (!e.variant.written || !e.variant.op->rule || e.variant.foreach || e.matmul || allowed.count(e.handle.schema().name().substr(6))) return;
   auto plain = [](const c10::IValue &v) { return v.isTensor() && v.toTensor().defined() && v.toTensor().device().type() == kTpu; };
   for (size_t i = 0; i < e.args.size(); i++) {
     if (!(e.variant.written >> i & 1) || e.args[i].stack < 0 || !plain(args[e.args[i].stack])) continue;
@@ -476,7 +506,7 @@ static C10_NOINLINE const tt_plan *build(Entry &e, torch::jit::Stack *stack, c10
     return nullptr;
   }
   // What cannot be lowered is most often what torch refuses: the host's kernel says so in torch's words.
-  bool refused = err.code == TT_INVALID_ARGUMENT || err.code == TT_INTERNAL || err.code == TT_OUT_OF_RANGE;
+  bool refused = err.code == TT_INVALID_ARGUMENT || err.code == TT_INTERNAL || err.code == TT_OUT_OF_RANGE || err.code == TT_UNKNOWN;
   if (err.code != TT_UNIMPLEMENTED && !(refused && may_fall_back())) raise(err);
   tt_log("aten::%s: not lowered: %s", e.name.c_str(), err.message);
   fall_back(e, stack);
@@ -521,6 +551,7 @@ void call(Entry &e, torch::jit::Stack *stack) {
   c10::IValue *args = stack->data() + (stack->size() - e.n_stack);
   tt_trace *trace = tt_trace_current();
   if (C10_UNLIKELY(e.route.load(std::memory_order_relaxed) != ROUTE_PLAN && !trace)) return call_slowly(e, stack);
+  if (C10_UNLIKELY(e.check != nullptr)) e.check(args);
   if (e.indices >= 0) bring_indices(e, args);
   Frame f;
   f.pack(e, args);
@@ -582,6 +613,16 @@ void call_with_outputs(Entry &e, torch::jit::Stack *stack, const std::vector<tt_
     check(tt_plan_run(plan, &c, results.data(), &err), err);
   }
   put_results(e, stack, n, results.data(), [&](int k) -> const tt_output & { return outputs[k]; });
+}
+
+// ---- numbers that torch's kernels refuse ----
+static void check_uniform(const c10::IValue *args) {
+  double from = args[1].toDouble(), to = args[2].toDouble();
+  TORCH_CHECK(from <= to, "uniform_ expects to return a [from, to) range, but found from=", from, " > to=", to);
+}
+static void check_bernoulli(const c10::IValue *args) {
+  double p = args[1].toDouble();
+  TORCH_CHECK(0 <= p && p <= 1, "bernoulli_ expects p to be in [0, 1], but got p=", p);
 }
 
 // ---- schemas ----
@@ -648,6 +689,8 @@ std::unique_ptr<Entry> make_entry(const c10::OperatorHandle &op) {
     e->returns.push_back(info);
   }
   if (!fits) e->route = ROUTE_CPU;
+  if (e->name == "uniform_") e->check = check_uniform;
+  if (e->name == "bernoulli_.float") e->check = check_bernoulli;
   e->variant.op = tt_op_without_rule();
   e->variant.name = e->name.c_str();
   e->variant.id = tt_variant_new_id();

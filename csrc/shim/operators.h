@@ -36,6 +36,7 @@ struct Entry {
   int16_t indices = -1;         // stack position of a list of indices, which may be masks or on the host
   bool matmul = false;          // float32 precision matters
   void *python = nullptr;       // PyObject: what is traced, for captured graphs; NULL: torch_tpu._decompose
+  void (*check)(const c10::IValue *args) = nullptr; // of numbers that are not in the key: torch's kernels refuse some
   std::atomic<uint8_t> route{ROUTE_PLAN};
   std::atomic<int64_t> fallbacks{0};
   std::string name;             // "add.Tensor"

@@ -4,6 +4,7 @@
 // its buffer; between whole storages of one device nothing is copied at all, the buffer is shared until one is written.
 // Reading a value that is being traced is refused, and remembered: the decomposition that asked is then run eagerly.
 #include <ATen/EmptyTensor.h>
+#include <ATen/ExpandUtils.h>
 #include <ATen/native/Resize.h>
 #include <ATen/ops/_has_compatible_shallow_copy_type_native.h>
 #include <ATen/ops/_reshape_alias_native.h>
@@ -35,8 +36,13 @@ static void check_options(OptLayout layout, std::optional<bool> pin) {
   TORCH_CHECK(!pin || !*pin, "Only dense CPU tensors can be pinned");
 }
 
+static void check_rank(at::IntArrayRef size) {
+  TORCH_CHECK_NOT_IMPLEMENTED(size.size() <= TT_MAX_RANK, "tpu tensors have at most ", int{TT_MAX_RANK}, " dims, got ", size.size());
+}
+
 static Tensor empty(at::IntArrayRef size, OptDtype dtype, OptLayout layout, OptDevice device, std::optional<bool> pin, OptFormat format) {
   check_options(layout, pin);
+  check_rank(size);
   DeviceScope scope(device ? device->index() : -1);
   at::ScalarType t = c10::dtype_or_default(dtype);
   dtype_of(t);
@@ -46,6 +52,7 @@ static Tensor empty(at::IntArrayRef size, OptDtype dtype, OptLayout layout, OptD
 static Tensor empty_strided(at::IntArrayRef size, at::IntArrayRef stride, OptDtype dtype, OptLayout layout, OptDevice device,
                             std::optional<bool> pin) {
   check_options(layout, pin);
+  check_rank(size);
   DeviceScope scope(device ? device->index() : -1);
   at::ScalarType t = c10::dtype_or_default(dtype);
   dtype_of(t);
@@ -244,8 +251,10 @@ static Tensor &copy_(Tensor &self, const Tensor &src_, bool non_blocking) {
     if (negate) dst.neg_();
     return self;
   }
-  if (src.sizes() != dst.sizes() && (src.dim() > dst.dim() || src.expand(dst.sizes()).sizes() != dst.sizes()))
-    TORCH_CHECK(false, "output with shape ", dst.sizes(), " doesn't match the broadcast shape ", src.sizes());
+  if (src.sizes() != dst.sizes()) {
+    auto both = at::infer_size(dst.sizes(), src.sizes());
+    TORCH_CHECK(dst.sizes() == at::IntArrayRef(both), "output with shape ", dst.sizes(), " doesn't match the broadcast shape ", both);
+  }
   bool to = dst.device().type() == kTpu, from = src.device().type() == kTpu;
   TORCH_CHECK_NOT_IMPLEMENTED((to || dst.is_cpu()) && (from || src.is_cpu()), "copy from ", src.device(), " to ", dst.device());
   if (!from) copy_from_host(dst, src, non_blocking);

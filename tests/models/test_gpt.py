@@ -37,6 +37,7 @@ class GPT(nn.Module):
         self.blocks = nn.ModuleList(Block(dropout) for _ in range(2))
         self.norm, self.head = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, VOCABULARY, bias=False)
         nn.init.normal_(self.tokens.weight, std=0.05)
+        nn.init.normal_(self.positions.weight, std=0.05)
         self.head.weight = self.tokens.weight
         self.checkpointed = checkpointed
 
