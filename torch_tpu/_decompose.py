@@ -5,13 +5,21 @@ adds to one program, and no value can be read. In-place and out= forms run the f
 what they write. An operator that torch cannot decompose is reported as NotImplemented, and runs on the CPU.
 """
 
+import threading
+
 import torch
 
 from . import _C
 from ._fused import DECOMPOSITIONS
 
 _functions = {}  # operator name -> (function, overload) or None
-_running = []  # names of the operators being decomposed, innermost last
+_running = threading.local()  # .names: of the operators being decomposed on this thread, innermost last
+
+
+def _names():
+    if not hasattr(_running, "names"):
+        _running.names = []
+    return _running.names
 
 
 def _overload(name):
@@ -105,7 +113,7 @@ def run(name, args):
         except AttributeError:
             _functions[name] = None
     found = _functions[name]
-    if found is None or name in _running:
+    if found is None or name in _names():
         return NotImplemented
     fn, op, writes = found
     arguments = op._schema.arguments
@@ -118,11 +126,11 @@ def run(name, args):
                 named[a.name] = value
         else:
             positional.append(value)
-    _running.append(name)
+    _names().append(name)
     try:
         result = fn(*positional, **named)
     finally:
-        _running.pop()
+        _names().pop()
     results = _flat(result, [])
     if writes is not None:
         for i, value in zip(writes, results):

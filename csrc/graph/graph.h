@@ -23,16 +23,18 @@ struct tt_storage {
   bool hinted;                /* the base's shape was said, or follows from contents */
   bool escaped;               /* made in a trace that has ended: contents are gone for good */
   int64_t dims[TT_MAX_RANK];
-  tt_buffer *buffer;          /* NULL: undefined, or traced */
+  tt_buffer *buffer;          /* NULL: undefined, lent or traced */
+  bool lent;                  /* a running call has taken the buffer and will put one back soon */
   tt_trace *trace;            /* the trace whose value it holds, or NULL */
   hlo traced;                 /* NULL: undefined */
   bool traced_written;
   tt_storage *next;           /* in the pool */
 };
-/* The buffer with a new reference, or NULL if undefined. */
+/* The buffer with a new reference, or NULL if undefined. Waits while it is lent. */
 tt_buffer *tt_storage_take_reference(tt_storage *s);
-/* Moves the buffer out, leaving the storage undefined: for donation. */
-tt_buffer *tt_storage_take(tt_storage *s);
+/* As above, or with donate moves the buffer out, which tt_storage_put ends. Does not wait: NULL, *lent true if it would. */
+tt_buffer *tt_storage_try_take(tt_storage *s, bool donate, bool *lent);
+bool tt_storage_undefined(tt_storage *s); /* nothing was ever put in */
 /* Puts a buffer of the base's shape in, taking ownership; the old one is released. */
 void tt_storage_put(tt_storage *s, tt_buffer *b);
 void tt_storage_base(tt_storage *s, tt_dtype dtype, int rank, const int64_t *dims); /* fixes the base's shape */

@@ -70,7 +70,7 @@ static bool put_tensor(tt_call *c, const tt_tensor *t) {
   int64_t slot = slot_of(c, s, &first);
   if (slot < 0 || !room(c, 4 + 2u * t->rank + TT_MAX_RANK)) return false;
   c->shares |= !first;
-  bool undefined = !s->buffer && !s->trace;
+  bool undefined = tt_storage_undefined(s);
   if (undefined) tt_storage_hint_from(t);
   tt_view_class class = TT_VIEW_WHOLE;
   if (!tt_tensor_is_whole(t)) {

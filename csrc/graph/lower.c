@@ -89,13 +89,13 @@ static hlo storage_value(tt_trace *t, tt_storage *s) {
   if (slot < 0) { /* a device tensor that a decomposition or a graph holds on to */
     for (uint32_t i = 0; i < t->n_operands; i++)
       if (t->operands[i].source == FROM_CAPTURE && t->operands[i].capture == s) return t->operand_values[i];
-    if (!s->buffer) return undefined_base(t, s);
+    if (tt_storage_undefined(s)) return undefined_base(t, s);
     hlo v = tt_trace_operand(t, (tt_operand){.source = FROM_CAPTURE, .capture = s}, s->dtype, s->rank, s->dims);
     if (v) tt_storage_retain(s);
     return v;
   }
   if (!t->slot_values[slot]) {
-    if (!s->buffer) return t->slot_values[slot] = undefined_base(t, s);
+    if (tt_storage_undefined(s)) return t->slot_values[slot] = undefined_base(t, s);
     t->slot_operands[slot] = (int32_t)t->n_operands;
     t->slot_values[slot] =
         tt_trace_operand(t, (tt_operand){.source = FROM_SLOT, .slot = (uint32_t)slot}, s->dtype, s->rank, s->dims);
@@ -138,7 +138,7 @@ void tt_trace_write(tt_trace *t, const tt_tensor *x, hlo value) {
     base = storage_value(t, s);
   }
   if (!base || !value) return;
-  if (t->depth && !s->buffer && !tt_storage_is_traced(s) && tt_trace_adopt(t, s, NULL)) { /* torch.empty in the trace */
+  if (t->depth && tt_storage_undefined(s) && !tt_storage_is_traced(s) && tt_trace_adopt(t, s, NULL)) { /* torch.empty in the trace */
     hlo_fail(t->m, TT_RESOURCE_EXHAUSTED, "out of host memory");
     return;
   }
@@ -181,10 +181,11 @@ static hlo env_scalar(void *user, const tt_arg *a, tt_dtype dtype) {
 static hlo env_random_state(void *user, tt_generator *g, int64_t n) {
   tt_trace *t = user;
   tt_operand o = {.source = FROM_RANDOM, .dtype = TT_U64, .advance = t->random_total};
-  if (g && g != tt_generator_default(t->call->device)) {
-    for (int i = 0; i < t->call->variant->n_args; i++)
-      o.from_call |= t->call->args[i].tag == TT_ARG_GENERATOR && t->call->args[i].generator == g;
-    if (!o.from_call) return hlo_fail(t->m, TT_UNIMPLEMENTED, "a traced program draws from a generator that is not its argument");
+  /* A generator that is an argument is taken from each call, also where it is the default one this time. */
+  for (int i = 0; g && i < t->call->variant->n_args; i++)
+    o.from_call |= t->call->args[i].tag == TT_ARG_GENERATOR && t->call->args[i].generator == g;
+  if (g && !o.from_call && g != tt_generator_default(t->call->device)) {
+    return hlo_fail(t->m, TT_UNIMPLEMENTED, "a traced program draws from a generator that is not its argument");
   }
   if (t->random_total && o.from_call != t->randoms_from_call)
     return hlo_fail(t->m, TT_UNIMPLEMENTED, "a program draws from two generators");

@@ -2,6 +2,7 @@
  *
  * The hot path: gathers operand buffers, executes, puts results in storages. Storages that the call writes give their
  * buffer to the program when nobody else holds it, and get it back if the run fails, so a failure loses nothing. */
+#include <sched.h>
 #include <string.h>
 #include "graph/graph.h"
 #include "pjrt/counters.h"
@@ -14,12 +15,12 @@ static const tt_arg *arg_at(const tt_call *call, const tt_operand *o) {
 }
 
 static tt_buffer *operand(const tt_plan *p, const tt_call *call, const tt_operand *o, bool donate, uint64_t seed,
-                          uint64_t offset, tt_error *err) {
+                          uint64_t offset, bool *lent, tt_error *err) {
   switch (o->source) {
     case FROM_SLOT: case FROM_CAPTURE: {
       tt_storage *s = o->source == FROM_SLOT ? call->slots[o->slot] : o->capture;
-      tt_buffer *b = donate ? tt_storage_take(s) : tt_storage_take_reference(s);
-      if (!b) tt_fail(err, TT_FAILED_PRECONDITION, p->name, "another thread was writing an operand at the same time");
+      tt_buffer *b = tt_storage_try_take(s, donate, lent);
+      if (!b && !*lent) tt_fail(err, TT_FAILED_PRECONDITION, p->name, "another thread emptied an operand at the same time");
       return b;
     }
     case FROM_SCALAR:
@@ -44,6 +45,22 @@ static tt_generator *generator_of(const tt_plan *p, const tt_call *call) {
   return tt_generator_default(call->device);
 }
 
+/* True if it is this very call that has operand n's buffer: a tensor that a traced program holds on to, and writes. */
+static bool lent_here(const tt_plan *p, const tt_call *call, uint32_t n) {
+  const tt_operand *o = &p->operands[n];
+  const tt_storage *s = o->source == FROM_SLOT ? call->slots[o->slot] : o->capture;
+  for (uint32_t i = 0; i < n; i++)
+    if (p->donate[i] && call->slots[p->operands[i].slot] == s) return true;
+  return false;
+}
+
+static void give_back(const tt_plan *p, const tt_call *call, tt_buffer **args, uint32_t n) {
+  for (uint32_t i = 0; i < n; i++) {
+    if (p->donate[i]) tt_storage_put(call->slots[p->operands[i].slot], args[i]);
+    else tt_buffer_release(args[i]);
+  }
+}
+
 tt_code tt_plan_run(const tt_plan *p, const tt_call *call, tt_storage **results, tt_error *err) {
   tt_buffer *args_inline[INLINE], *outs_inline[INLINE], **args = args_inline, **outs = outs_inline, **heap = NULL;
   uint32_t n = 0;
@@ -66,8 +83,18 @@ tt_code tt_plan_run(const tt_plan *p, const tt_call *call, tt_storage **results,
   }
   uint64_t seed = 0, offset = 0;
   if (p->uses_random) tt_generator_draw(generator_of(p, call), p->random_total, &seed, &offset);
-  for (; n < p->n_operands; n++)
-    if (!(args[n] = operand(p, call, &p->operands[n], p->donate[n], seed, offset, err))) goto failed;
+  while (n < p->n_operands) {
+    bool lent = false;
+    if ((args[n] = operand(p, call, &p->operands[n], p->donate[n], seed, offset, &lent, err))) {
+      n++;
+      continue;
+    }
+    if (lent && lent_here(p, call, n)) tt_fail(err, TT_UNIMPLEMENTED, p->name, "the program holds on to a tensor that it also writes");
+    if (!lent || err->code) goto failed;
+    give_back(p, call, args, n); /* another thread is writing an operand: wait for it with nothing in hand */
+    n = 0;
+    sched_yield();
+  }
   if (p->executable &&
       tt_executable_run(p->executable, call->device, p->name, (int)n, args, p->donate, (int)p->n_results, p->types, outs, err))
     goto failed;
@@ -81,10 +108,7 @@ tt_code tt_plan_run(const tt_plan *p, const tt_call *call, tt_storage **results,
   return TT_OK;
 
 failed:
-  for (uint32_t i = 0; i < n; i++) {
-    if (p->donate[i]) tt_storage_put(call->slots[p->operands[i].slot], args[i]);
-    else tt_buffer_release(args[i]);
-  }
+  give_back(p, call, args, n);
   for (uint32_t k = 0; k < p->n_outputs; k++) {
     tt_storage_release(results[k]);
     results[k] = NULL;

@@ -59,6 +59,7 @@ tt_storage *tt_storage_create(tt_client *c, int device, size_t bytes, tt_error *
   s->dims[0] = (int64_t)bytes;
   s->hinted = s->escaped = s->traced_written = false;
   s->buffer = NULL;
+  s->lent = false;
   s->trace = NULL;
   s->traced = NULL;
   s->address = tt_address_take(bytes, s, err);
@@ -125,34 +126,55 @@ size_t tt_storage_bytes(const tt_storage *s) { return s->bytes; }
 int tt_storage_device(const tt_storage *s) { return s->device; }
 bool tt_storage_is_traced(const tt_storage *s) { return s->trace || s->escaped; }
 
-tt_buffer *tt_storage_take_reference(tt_storage *s) {
+tt_buffer *tt_storage_try_take(tt_storage *s, bool donate, bool *lent) {
   lock(&s->lock);
-  tt_buffer *b = s->buffer ? tt_buffer_retain(s->buffer) : NULL;
+  tt_buffer *b = s->buffer;
+  *lent = s->lent;
+  if (b && donate) {
+    s->buffer = NULL;
+    s->lent = true;
+  } else if (b) {
+    tt_buffer_retain(b);
+  }
   unlock(&s->lock);
   return b;
 }
 
-tt_buffer *tt_storage_take(tt_storage *s) {
+tt_buffer *tt_storage_take_reference(tt_storage *s) {
+  for (bool lent;;) {
+    tt_buffer *b = tt_storage_try_take(s, false, &lent);
+    if (b || !lent) return b;
+    sched_yield(); /* until a program that writes it is submitted */
+  }
+}
+
+bool tt_storage_undefined(tt_storage *s) {
+  if (s->buffer || s->trace) return false;
   lock(&s->lock);
-  tt_buffer *b = s->buffer;
-  s->buffer = NULL;
+  bool undefined = !s->buffer && !s->lent && !s->trace;
   unlock(&s->lock);
-  return b;
+  return undefined;
 }
 
 void tt_storage_put(tt_storage *s, tt_buffer *b) {
   lock(&s->lock);
   tt_buffer *old = s->buffer;
   s->buffer = b;
+  s->lent = false;
   s->hinted = true;
   unlock(&s->lock);
   tt_buffer_release(old);
 }
 
 tt_code tt_storage_set(tt_storage *s, tt_buffer *b, tt_error *err) {
-  if (tt_storage_is_traced(s)) return tt_fail(err, TT_FAILED_PRECONDITION, "", "a value being traced cannot be replaced");
-  if (tt_buffer_bytes(b) != s->bytes)
-    return tt_fail(err, TT_INVALID_ARGUMENT, "", "expected a buffer of %zu bytes, got %zu", s->bytes, tt_buffer_bytes(b));
+  tt_code code = TT_OK;
+  if (tt_storage_is_traced(s)) code = tt_fail(err, TT_FAILED_PRECONDITION, "", "a value being traced cannot be replaced");
+  else if (tt_buffer_bytes(b) != s->bytes)
+    code = tt_fail(err, TT_INVALID_ARGUMENT, "", "expected a buffer of %zu bytes, got %zu", s->bytes, tt_buffer_bytes(b));
+  if (code) {
+    tt_buffer_release(b);
+    return code;
+  }
   tt_storage_base(s, tt_buffer_dtype(b), tt_buffer_rank(b), tt_buffer_dims(b));
   tt_storage_put(s, b);
   return TT_OK;

@@ -111,12 +111,6 @@ tt_storage *tt_trace_constant(tt_trace *t, tt_dtype dtype, int rank, const int64
 /* ---- decomposition ---- */
 typedef struct shadow { const tt_tensor *of; tt_tensor *tensor; } shadow;
 
-static bool same_view(const tt_tensor *a, const tt_tensor *b) {
-  return a->storage == b->storage && a->offset == b->offset && a->dtype == b->dtype && a->rank == b->rank &&
-         !memcmp(a->sizes, b->sizes, a->rank * sizeof *a->sizes) &&
-         !memcmp(a->strides, b->strides, a->rank * sizeof *a->strides);
-}
-
 static tt_tensor *make_shadow(tt_trace *t, const tt_tensor *x) {
   tt_tensor *s = hlo_alloc(t->m, sizeof *s);
   int64_t *strides = hlo_alloc(t->m, (x->rank + 1u) * sizeof *strides);
@@ -147,14 +141,12 @@ static bool shadow_args(tt_trace *t, const tt_arg *args, int n, tt_arg *out, sha
       out[i].list = list;
     }
     if (args[i].tag != TT_ARG_TENSOR) continue;
-    int at = 0;
-    while (at < *n_shadows && !same_view(shadows[at].of, args[i].tensor)) at++;
-    if (at == *n_shadows) {
-      shadows[at] = (shadow){args[i].tensor, make_shadow(t, args[i].tensor)};
-      if (!shadows[at].tensor) return false;
-      ++*n_shadows;
-    }
-    out[i].tensor = shadows[at].tensor;
+    /* One for each argument, also where two are the same view: offsets are not part of the key, so the next call's differ. */
+    shadow *s = &shadows[*n_shadows];
+    *s = (shadow){args[i].tensor, make_shadow(t, args[i].tensor)};
+    if (!s->tensor) return false;
+    ++*n_shadows;
+    out[i].tensor = s->tensor;
   }
   return true;
 }

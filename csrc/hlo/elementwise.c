@@ -143,6 +143,10 @@ hlo hlo_convert(hlo_module *m, hlo x, tt_dtype t) {
   }
   /* torch casts to and from the narrow floats through float32; so does this wherever that is not exact anyway. */
   bool narrow_from = x->dtype >= TT_F8E4M3FN, narrow_to = t >= TT_F8E4M3FN, half_to = t == TT_F16 || t == TT_BF16;
+  if (t == TT_F8E4M3FN && is_floating((tt_dtype)x->dtype)) { /* torch saturates: infinity too */
+    hlo wide = x->dtype == TT_F32 ? x : plain_convert(m, x, TT_F32);
+    return plain_convert(m, hlo_clamp(m, hlo_float(m, TT_F32, -448), wide, hlo_float(m, TT_F32, 448)), t);
+  }
   bool long_from = x->dtype == TT_F64 || (x->dtype >= TT_U32 && x->dtype <= TT_I64);
   if ((narrow_from && (narrow_to || !is_floating(t))) || (narrow_to && !is_floating((tt_dtype)x->dtype)) ||
       ((narrow_to || half_to) && long_from))

@@ -29,6 +29,11 @@ static geometry geometry_of(tt_ctx *c, int at, int rank) { /* (.., stride, paddi
   read_each(c, at, g.n, g.stride);
   read_each(c, at + 1, g.n, g.padding);
   read_each(c, at + 2, g.n, g.dilation);
+  int64_t more[MAX_SPATIAL] = {0};
+  if (g.transposed && tt_has(c, at + 4)) read_each(c, at + 4, g.n, more);
+  for (int i = 0; i < g.n; i++) /* the host's kernel says what is wrong, in torch's words */
+    if (g.padding[i] < 0 || (more[i] && more[i] >= g.stride[i] && more[i] >= g.dilation[i]))
+      hlo_fail(c->m, TT_UNIMPLEMENTED, "a padding that torch refuses");
   return g;
 }
 

@@ -210,6 +210,12 @@ static hlo put_list(tt_ctx *c, hlo x, int list, hlo values, bool accumulate, boo
 static tt_dtype sum_dtype(uint8_t t) { return t == TT_F16 || t == TT_BF16 ? TT_F32 : t; }
 
 void rule_index_put(tt_ctx *c) {
+  int given = 0;
+  for (int i = 0; i < tt_count(c, 1); i++) given += tt_elem_has(c, 1, i);
+  if (given > tt_in_rank(c, 0) + tt_count(c, 1) * (tt_in_rank(c, 0) == 0) || tt_in_dtype(c, 2) != c->want[0].dtype) {
+    hlo_fail(c->m, TT_UNIMPLEMENTED, "indices or a dtype that torch refuses"); /* in its own words, on the host */
+    return;
+  }
   bool accumulate = tt_bool(c, 3);
   tt_dtype t = accumulate ? sum_dtype(c->want[0].dtype) : c->want[0].dtype;
   c->result[0] = put_list(c, tt_in_as(c, 0, t), 1, tt_in_as(c, 2, t), accumulate, false);

@@ -155,11 +155,40 @@ void rule_special(tt_ctx *c) {
 /* ---- zeta, polygamma, mvlgamma ---- */
 static hlo wide_like(hlo_module *m, hlo x, const tt_want *w) { return x ? hlo_broadcast_to(m, x, w->rank, w->dims) : NULL; }
 
-static hlo zeta_of(hlo_module *m, hlo x, hlo q) {
-  hlo whole = hlo_compare(m, "EQ", q, hlo_unary(m, "floor", q));
+enum { MOST_TERMS = 2000 };
+
+static hlo any(hlo_module *m, hlo p) {
+  int dims[TT_MAX_RANK];
+  for (int i = 0; p && i < p->rank; i++) dims[i] = i;
+  return p && p->rank ? hlo_reduce(m, "or", p, hlo_int(m, TT_BOOL, 0), p->rank, dims) : p;
+}
+
+/* The series' terms below zero, one for each turn: state k, x, q, sum. */
+static void more_below_zero(hlo_module *m, const hlo *s, hlo *r, void *user) {
+  (void)user;
+  r[0] = both(m, is_below(m, s[0], MOST_TERMS), any(m, is_below(m, s[2], 0)));
+}
+static void term_below_zero(hlo_module *m, const hlo *s, hlo *r, void *user) {
+  (void)user;
+  hlo low = is_below(m, s[2], 0);
+  r[0] = plus(m, s[0], 1);
+  r[1] = s[1];
+  r[2] = choose(m, low, plus(m, s[2], 1), s[2]);
+  r[3] = choose(m, low, add(m, s[3], hlo_binary(m, "power", s[2], neg(m, s[1]))), s[3]);
+}
+
+static hlo zeta_of(hlo_module *m, hlo x, hlo q) { /* chlo's takes nine terms and an integral that wants q above zero */
+  hlo whole = hlo_compare(m, "EQ", q, hlo_unary(m, "floor", q)), low = is_below(m, q, 0);
   hlo pole = both(m, hlo_compare(m, "LE", q, constant_like(m, q, 0)), whole);
-  hlo r = hlo_binary(m, "chlo.zeta", x, q);
+  hlo power_is_real = hlo_compare(m, "EQ", x, hlo_unary(m, "floor", x));
+  hlo valid = both(m, power_is_real, is_above(m, x, 1));
+  hlo state[4] = {hlo_int(m, TT_I32, 0), x, choose(m, valid, q, constant_like(m, q, 1)), hlo_full_like(m, q, 0)}, end[4] = {0};
+  if (!state[2]) return NULL;
+  hlo_while(m, 4, state, more_below_zero, term_below_zero, NULL, end);
+  hlo r = choose(m, low, add(m, end[3], hlo_binary(m, "chlo.zeta", x, end[2])), hlo_binary(m, "chlo.zeta", x, q));
+  r = choose_number(m, both(m, low, not(m, power_is_real)), NAN, r);
   r = choose_number(m, both(m, pole, is_above(m, x, 1)), INFINITY, r);
+  r = choose_number(m, is_below(m, x, 1), NAN, r);
   return choose_number(m, is(m, x, 1), INFINITY, r);
 }
 
@@ -182,13 +211,6 @@ void rule_mvlgamma(tt_ctx *c) { /* torch refuses self <= (p - 1) / 2; here it is
 }
 
 /* ---- incomplete gamma: a series where x <= max(a, 1), a continued fraction elsewhere ---- */
-enum { MOST_TERMS = 2000 };
-
-static hlo any(hlo_module *m, hlo p) {
-  int dims[TT_MAX_RANK];
-  for (int i = 0; p && i < p->rank; i++) dims[i] = i;
-  return p && p->rank ? hlo_reduce(m, "or", p, hlo_int(m, TT_BOOL, 0), p->rank, dims) : p;
-}
 static hlo epsilon(hlo_module *m, hlo x) { return constant_like(m, x, x && x->dtype == TT_F64 ? DBL_EPSILON / 2 : FLT_EPSILON / 2); }
 static hlo unfinished(hlo_module *m, hlo k, hlo change) {
   return both(m, is_below(m, k, MOST_TERMS), any(m, hlo_compare(m, "GT", absolute(m, change), epsilon(m, change))));

@@ -31,3 +31,7 @@ TORCH_LIBRARY_IMPL(aten, AutocastPrivateUse1, m) {
 }
 
 } // namespace at::autocast
+
+namespace tpu {
+void register_autocast() { at::autocast::set_autocast_dtype(c10::DeviceType::PrivateUse1, c10::kBFloat16); }
+} // namespace tpu

@@ -17,6 +17,7 @@ enum { MAX_DEVICES = 64 };
 
 // ---- device.cpp ----
 void register_device();
+void register_autocast(); // autocast.cpp
 extern std::atomic<tt_client *> the_client;
 tt_client *make_client(); // throws
 inline tt_client *client() {

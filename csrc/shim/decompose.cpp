@@ -25,6 +25,7 @@ PyObject *getTHPMemoryFormat(at::MemoryFormat);
 
 namespace tpu {
 
+thread_local bool interrupted = false;
 static PyObject *decompose_fn; // run(name, args) of torch_tpu._decompose
 
 struct Gil {
@@ -117,7 +118,11 @@ static bool run_python(const Entry &e, PyObject *fn, const std::vector<c10::IVal
   }
   delivered = outer;
   Py_XDECREF(list);
-  if (!r) *why = python_error();
+  if (!r && PyErr_ExceptionMatches(PyExc_KeyboardInterrupt)) {
+    *why = python_error();
+    PyErr_SetInterrupt(); // the call is done another way; Python hears of the interrupt right after it
+    interrupted = true;
+  } else if (!r) *why = python_error();
   else if (r == Py_NotImplemented) *why = "no decomposition";
   bool ok = r && r != Py_NotImplemented;
   Py_XDECREF(r);
@@ -322,6 +327,7 @@ tt_code shim_register(tt_error *err) {
     register_operators();
     register_tensor_operators();
     register_decompositions();
+    register_autocast();
     return TT_OK;
   } catch (const std::exception &x) {
     return tt_fail(err, TT_INTERNAL, "", "%s", x.what());

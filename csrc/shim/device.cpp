@@ -7,11 +7,15 @@
 #include <ATen/EmptyTensor.h>
 #include <ATen/core/GeneratorForPrivateuseone.h>
 #include <ATen/detail/PrivateUse1HooksInterface.h>
+#include <c10/core/CachingDeviceAllocator.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <cstdlib>
 #include <map>
 #include <mutex>
+#include <unistd.h>
 #include "shim/common.h"
+
+extern "C" void tt_scalars_clear(tt_client *c); // graph/graph.h, which only C can read
 
 namespace tpu {
 
@@ -116,7 +120,7 @@ static c10::DataPtr data_of(tt_storage *s) {
   return {tt_storage_address(s), s, release_storage, c10::Device(kTpu, static_cast<c10::DeviceIndex>(tt_storage_device(s)))};
 }
 
-struct TpuAllocator final : c10::Allocator {
+struct TpuAllocator final : c10::DeviceAllocator { // torch.accelerator asks it for its numbers
   c10::DataPtr allocate(size_t bytes) override {
     tt_error err{};
     tt_client *c = client();
@@ -138,6 +142,33 @@ struct TpuAllocator final : c10::Allocator {
     tt_buffer *b = tt_buffer_from_host(client(), tt_storage_device(to), TT_U8, 1, dims, host.data(), &err);
     if (!b) raise(err);
     check(tt_storage_set(to, b, &err), err);
+  }
+  bool initialized() override { return shim_initialized(); }
+  void emptyCache(c10::MempoolId_t) override {
+    if (initialized()) tt_scalars_clear(client());
+  }
+  void recordStream(const c10::DataPtr &, c10::Stream) override {} // all streams keep one order
+  c10::CachingDeviceAllocator::DeviceStats getDeviceStats(c10::DeviceIndex) override {
+    tt_counters n;
+    tt_counters_get(&n);
+    c10::CachingDeviceAllocator::DeviceStats stats;
+    for (auto *bytes : {&stats.allocated_bytes, &stats.reserved_bytes, &stats.active_bytes, &stats.requested_bytes}) {
+      (*bytes)[0].current = n.live_bytes; // 0: over all sizes
+      (*bytes)[0].peak = n.peak_bytes;
+    }
+    stats.allocation[0].current = stats.active[0].current = n.live_buffers;
+    return stats;
+  }
+  void resetAccumulatedStats(c10::DeviceIndex) override {}
+  void resetPeakStats(c10::DeviceIndex) override { tt_counters_reset_peak(); }
+  std::pair<size_t, size_t> getMemoryInfo(c10::DeviceIndex device) override { // where the plugin knows no limit, the host's memory
+    int64_t limit = 0, in_use = -1;
+    tt_counters n;
+    tt_counters_get(&n);
+    tt_client_device_memory(client(), device < 0 ? thread_device : device, &limit, &in_use);
+    if (!limit) limit = static_cast<int64_t>(sysconf(_SC_PAGE_SIZE)) * sysconf(_SC_PHYS_PAGES);
+    if (in_use < 0) in_use = n.live_bytes;
+    return {static_cast<size_t>(std::max<int64_t>(limit - in_use, 0)), static_cast<size_t>(limit)};
   }
 };
 static TpuAllocator the_allocator;

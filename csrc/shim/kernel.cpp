@@ -472,7 +472,8 @@ static C10_NOINLINE const tt_plan *build(Entry &e, torch::jit::Stack *stack, c10
   bool known;
   try {
     known = meta_outputs(e, args, o);
-  } catch (const std::exception &) {
+  } catch (const std::exception &x) {
+    if (std::strncmp(x.what(), "KeyboardInterrupt", 17) == 0) throw;
     // Many Meta kernels are Python now and have words of their own: the host's kernel refuses with torch's, or it knows better.
     if (!refused_by_meta(e, stack)) throw;
     return nullptr;
@@ -492,7 +493,7 @@ static C10_NOINLINE const tt_plan *build(Entry &e, torch::jit::Stack *stack, c10
     if (const tt_plan *known = tt_plan_find(&c)) return known;
   }
   const tt_plan *plan;
-  read_while_tracing = false;
+  read_while_tracing = interrupted = false;
   {
     Pending pending(&e, args);
     GilRelease nogil;
@@ -501,7 +502,8 @@ static C10_NOINLINE const tt_plan *build(Entry &e, torch::jit::Stack *stack, c10
   if (plan) return plan;
   if (!e.variant.op->rule && err.code != TT_RESOURCE_EXHAUSTED) {
     tt_log("aten::%s: decomposition not traced: %s", e.name.c_str(), err.message);
-    e.route = read_while_tracing ? ROUTE_EAGER : ROUTE_CPU;
+    if (!interrupted) e.route = read_while_tracing ? ROUTE_EAGER : ROUTE_CPU;
+    if (interrupted) return fall_back(e, stack), nullptr;
     call_slowly(e, stack);
     return nullptr;
   }

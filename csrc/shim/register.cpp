@@ -51,8 +51,8 @@ void fall_back(Entry &e, torch::jit::Stack *stack) {
     args[a.stack] = at::detail::createCPUGenerator(seed + 0x9E3779B97F4A7C15ull * offset);
   }
   // What these return has a size that only the values tell: the host has to wait for them in any case.
-  static const std::unordered_set<std::string> sized_by_data = {"nonzero", "masked_select", "index.Tensor", "_unique2", "unique_dim",
-                                                                "unique_consecutive", "bincount", "repeat_interleave.Tensor"};
+  static const std::unordered_set<std::string> sized_by_data = {"_unique2", "unique_dim", "unique_consecutive", "bincount",
+                                                                "repeat_interleave.Tensor"};
   at::native::cpu_fallback(e.handle, stack);
   if (e.fallbacks.fetch_add(1) == 0 && policy() == WARN && !sized_by_data.count(e.name))
     TORCH_WARN("torch_tpu: ", e.handle.schema().name(), e.handle.schema().overload_name().empty() ? "" : ".",
@@ -233,7 +233,7 @@ static bool find_row(Entry &e, const Overloads &overloads) {
 static const std::unordered_set<std::string> not_ours = {
     "empty.memory_format", "empty_strided", "as_strided", "as_strided_", "view", "_reshape_alias", "unfold", "resize_", "set_",
     "set_.source_Storage", "set_.source_Tensor", "set_.source_Storage_storage_offset", "is_set_to", "view_as_real",
-    "view_as_complex", "copy_", "_copy_from", "_copy_from_and_resize", "_local_scalar_dense", "record_stream", "equal",
+    "view_as_complex", "copy_", "_copy_from", "_copy_from_and_resize", "_local_scalar_dense", "record_stream", "equal", "nonzero", "masked_select",
     "_to_copy", "clone", "detach", "alias", "_pin_memory", "is_pinned", "resize_as_", "_resize_output_", "data", "set_data",
     "_has_compatible_shallow_copy_type", "retain_grad", "_backward", "is_leaf", "output_nr", "_version", "requires_grad_",
     "item", "_nested_tensor_from_mask", "contiguous", "lift", "lift_fresh", "lift_fresh_copy",

@@ -5,6 +5,7 @@
 // Reading a value that is being traced is refused, and remembered: the decomposition that asked is then run eagerly.
 #include <ATen/EmptyTensor.h>
 #include <ATen/ExpandUtils.h>
+#include <ATen/ExpandUtils.h>
 #include <ATen/native/Resize.h>
 #include <ATen/ops/_has_compatible_shallow_copy_type_native.h>
 #include <ATen/ops/_reshape_alias_native.h>
@@ -64,18 +65,19 @@ static Tensor empty_like_dense(const Tensor &like, at::ScalarType dtype) { // co
 }
 
 // ---- resizing ----
-static void grow_storage(c10::TensorImpl *t, size_t bytes) {
+static void grow_storage(c10::TensorImpl *t, int64_t numel, size_t bytes) {
   c10::StorageImpl *s = t->unsafe_storage().unsafeGetStorageImpl();
-  if (t->numel() && bytes > s->nbytes()) resize_storage(s, bytes);
+  if (numel && bytes > s->nbytes()) resize_storage(s, bytes);
 }
 
+// The storage first: where it cannot grow the tensor stays as it was.
 void resize_tensor(c10::TensorImpl *t, c10::IntArrayRef sizes, c10::OptionalArrayRef<int64_t> strides) {
   if (t->sizes() == sizes && (!strides || t->strides() == *strides)) return;
+  size_t item = t->dtype().itemsize(), offset = static_cast<size_t>(t->storage_offset());
+  grow_storage(t, c10::multiply_integers(sizes), strides ? at::detail::computeStorageNbytes(sizes, *strides, item, offset)
+                                                         : at::detail::computeStorageNbytesContiguous(sizes, item, offset));
   if (strides) t->set_sizes_and_strides(sizes, *strides);
   else t->set_sizes_contiguous(sizes);
-  size_t item = t->dtype().itemsize(), offset = static_cast<size_t>(t->storage_offset());
-  grow_storage(t, strides ? at::detail::computeStorageNbytes(sizes, *strides, item, offset)
-                          : at::detail::computeStorageNbytesContiguous(sizes, item, offset));
 }
 
 static const Tensor &resize_(const Tensor &self, at::IntArrayRef size, OptFormat format) {
@@ -289,6 +291,17 @@ static bool equal(const Tensor &a, const Tensor &b) {
   return a.numel() == 0 || a.eq(b).all().item<bool>();
 }
 
+// How many elements a mask selects is known only when it is read: positions are found on the host, values gathered here.
+static Tensor nonzero(const Tensor &self) {
+  return to_host(self.is_conj() || self.is_neg() ? self.resolve_conj().resolve_neg() : self).nonzero().to(self.device());
+}
+
+static Tensor masked_select(const Tensor &self, const Tensor &mask) {
+  TORCH_CHECK(mask.scalar_type() == at::kBool, "masked_select: expected BoolTensor for mask");
+  auto size = at::infer_size(self.sizes(), mask.sizes());
+  return self.expand(size).index({mask.expand(size).to(self.device())});
+}
+
 static void record_stream(Tensor &, at::Stream) {} // running programs hold their buffers themselves
 
 // A parameter that moves between host and device stays the same object: both are plain TensorImpls over a storage.
@@ -320,6 +333,8 @@ void register_tensor_operators() {
   m.impl("_copy_from_and_resize", TORCH_FN(copy_from_and_resize));
   m.impl("_local_scalar_dense", TORCH_FN(local_scalar_dense));
   m.impl("equal", TORCH_FN(equal));
+  m.impl("nonzero", TORCH_FN(nonzero));
+  m.impl("masked_select", TORCH_FN(masked_select));
   m.impl("record_stream", TORCH_FN(record_stream));
   m.impl("_has_compatible_shallow_copy_type", TORCH_FN(has_compatible_shallow_copy_type));
 }

@@ -5,20 +5,8 @@ import torch
 from ._index import device_index
 
 
-class Stream(torch.Stream):
-    """A queue of the device's work. All streams of a device keep one order, so waiting between them is never needed."""
-
-    def __new__(cls, device=None, priority=0, **kwargs):
-        if kwargs:
-            return super().__new__(cls, **kwargs)
-        return super().__new__(cls, device=torch.device("tpu", device_index(device)), priority=priority)
-
-
-class Event(torch.Event):
-    """A moment in the device's work: record, query, synchronize, wait, elapsed_time (milliseconds)."""
-
-    def __new__(cls, enable_timing=False, blocking=False, interprocess=False):
-        return super().__new__(cls, "tpu", enable_timing=enable_timing, blocking=blocking, interprocess=interprocess)
+Stream = torch.Stream  # torch's own: without a device they belong to the accelerator, which is this one
+Event = torch.Event
 
 
 def current_stream(device=None) -> torch.Stream:
