@@ -70,6 +70,10 @@ static hlo fold_back(hlo_module *m, hlo grad, int dim, int64_t low, int64_t high
   if (!grad) return NULL;
   hlo zero = zero_of(grad, m);
   int64_t left = positive(low), right = positive(high), kept = grad->dims[dim] - left - right;
+  if (kept < 1) { /* the margins repeat an element that was cropped */
+    hlo_fail(m, TT_UNIMPLEMENTED, "padding that crops all of a dim");
+    return NULL;
+  }
   hlo sum = hlo_slice_dim(m, grad, dim, left, left + kept, 1);
   for (int side = 0; side < 2; side++) {
     int64_t size = side ? right : left;

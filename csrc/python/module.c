@@ -1,7 +1,7 @@
 /* module.c: the extension module torch_tpu._C: what Python asks of the device that torch has no function for.
  *
- * Importing it registers the device with torch and touches no plugin. Each function checks its arguments, calls the core
- * or the shim, and turns a tt_error into a Python exception. Knows nothing of torch. */
+ * Importing it registers the device with torch and touches no plugin. Each function checks its arguments, calls the
+ * core or the shim, and turns a tt_error into a Python exception. Knows nothing of torch. */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include "graph/graph.h"
@@ -119,10 +119,8 @@ static PyObject *synchronize(PyObject *self, PyObject *arg) {
   if (i < 0) return NULL;
   tt_error err = {0};
   tt_code code;
-  Py_BEGIN_ALLOW_THREADS
-  code = tt_client_synchronize(c, i, &err);
-  Py_END_ALLOW_THREADS
-  if (code) return raise_error(&err);
+  Py_BEGIN_ALLOW_THREADS code = tt_client_synchronize(c, i, &err);
+  Py_END_ALLOW_THREADS if (code) return raise_error(&err);
   Py_RETURN_NONE;
 }
 
@@ -202,10 +200,8 @@ static PyObject *bench_execute(PyObject *self, PyObject *arg) {
   if (!c) return NULL;
   tt_error err = {0};
   double ns;
-  Py_BEGIN_ALLOW_THREADS
-  ns = tt_floor_execute(c, (int)n, &err);
-  Py_END_ALLOW_THREADS
-  return err.code ? raise_error(&err) : PyFloat_FromDouble(ns);
+  Py_BEGIN_ALLOW_THREADS ns = tt_floor_execute(c, (int)n, &err);
+  Py_END_ALLOW_THREADS return err.code ? raise_error(&err) : PyFloat_FromDouble(ns);
 }
 
 /* ---- counters ---- */
@@ -219,14 +215,25 @@ static PyObject *counters(PyObject *self, PyObject *args) {
   (void)self, (void)args;
   tt_counters c;
   tt_counters_get(&c);
-  const struct { const char *name; int64_t value; } fields[] = {
-      {"compiles", c.compiles}, {"cache_hits_plan", c.cache_hits_plan}, {"cache_hits_memory", c.cache_hits_memory},
-      {"cache_hits_disk", c.cache_hits_disk}, {"cache_rejects", c.cache_rejects}, {"executions", c.executions},
-      {"bytes_to_device", c.bytes_to_device}, {"bytes_from_device", c.bytes_from_device}, {"scalar_uploads", c.scalar_uploads},
-      {"live_storages", c.live_storages}, {"live_buffers", c.live_buffers}, {"live_bytes", c.live_bytes},
-      {"peak_bytes", c.peak_bytes}};
+  const struct {
+    const char *name;
+    int64_t value;
+  } fields[] = {{"compiles", c.compiles},
+                {"cache_hits_plan", c.cache_hits_plan},
+                {"cache_hits_memory", c.cache_hits_memory},
+                {"cache_hits_disk", c.cache_hits_disk},
+                {"cache_rejects", c.cache_rejects},
+                {"executions", c.executions},
+                {"bytes_to_device", c.bytes_to_device},
+                {"bytes_from_device", c.bytes_from_device},
+                {"scalar_uploads", c.scalar_uploads},
+                {"live_storages", c.live_storages},
+                {"live_buffers", c.live_buffers},
+                {"live_bytes", c.live_bytes},
+                {"peak_bytes", c.peak_bytes}};
   PyObject *dict = PyDict_New(), *fallbacks = PyDict_New();
-  for (size_t i = 0; dict && i < sizeof fields / sizeof *fields; i++) add_fallback(dict, fields[i].name, fields[i].value);
+  for (size_t i = 0; dict && i < sizeof fields / sizeof *fields; i++)
+    add_fallback(dict, fields[i].name, fields[i].value);
   if (fallbacks) shim_fallback_counts(add_fallback, fallbacks);
   if (!dict || !fallbacks || PyErr_Occurred() || PyDict_SetItemString(dict, "fallbacks", fallbacks)) Py_CLEAR(dict);
   Py_XDECREF(fallbacks);
@@ -318,7 +325,7 @@ static PyObject *graph_register(PyObject *self, PyObject *args) {
   if (!PyArg_ParseTuple(args, "OO!", &fn, &PyList_Type, &list)) return NULL;
   Py_ssize_t n = PyList_GET_SIZE(list);
   tt_output *outputs = PyMem_Calloc((size_t)n + 1, sizeof *outputs);
-  int64_t(*shapes)[2][TT_MAX_RANK] = PyMem_Calloc((size_t)n + 1, sizeof *shapes);
+  int64_t (*shapes)[2][TT_MAX_RANK] = PyMem_Calloc((size_t)n + 1, sizeof *shapes);
   int64_t handle = -1;
   if (!outputs || !shapes) PyErr_NoMemory();
   for (Py_ssize_t i = 0; i < n && !PyErr_Occurred(); i++) {
@@ -347,7 +354,11 @@ static PyObject *graph_release(PyObject *self, PyObject *arg) {
 
 /* ---- programs for machines that are not here ---- */
 /* Topologies are kept: hundreds of programs are checked against the same one. Under the GIL. */
-static struct known { char *path, *name; tt_topology *topology; struct known *next; } *topologies;
+static struct known {
+  char *path, *name;
+  tt_topology *topology;
+  struct known *next;
+} *topologies;
 
 static tt_topology *topology(const char *path, const char *name, tt_error *err) {
   for (struct known *k = topologies; k; k = k->next)
@@ -371,16 +382,16 @@ static PyObject *aot_check(PyObject *self, PyObject *args) {
   tt_topology *t = topology(path, name, &err);
   if (!t) return raise_error(&err);
   tt_code code;
-  Py_BEGIN_ALLOW_THREADS
-  code = tt_topology_compile(t, text, (size_t)length, &err);
-  Py_END_ALLOW_THREADS
-  if (code) return raise_error(&err);
+  Py_BEGIN_ALLOW_THREADS code = tt_topology_compile(t, text, (size_t)length, &err);
+  Py_END_ALLOW_THREADS if (code) return raise_error(&err);
   Py_RETURN_NONE;
 }
 
 static PyMethodDef methods[] = {
-    {"set_lazy_init", set_lazy_init, METH_O, "set_lazy_init(fn): fn() is called at first use of the device, and calls init"},
-    {"init", (PyCFunction)(void (*)(void))init, METH_VARARGS | METH_KEYWORDS, "init(plugin_path, n_devices=0): makes the client"},
+    {"set_lazy_init", set_lazy_init, METH_O,
+     "set_lazy_init(fn): fn() is called at first use of the device, and calls init"},
+    {"init", (PyCFunction)(void (*)(void))init, METH_VARARGS | METH_KEYWORDS,
+     "init(plugin_path, n_devices=0): makes the client"},
     {"is_initialized", is_initialized, METH_NOARGS, "whether the client is made"},
     {"device_count", device_count, METH_NOARGS, "how many devices there are; makes the client"},
     {"current_device", current_device, METH_NOARGS, "this thread's device"},
@@ -401,14 +412,17 @@ static PyMethodDef methods[] = {
     {"empty_cache", empty_cache, METH_NOARGS, "lets go of the buffers kept for numbers"},
     {"set_memory_limit", set_memory_limit, METH_O, "set_memory_limit(bytes): what live buffers may take; 0: no limit"},
     {"env_table", env_table, METH_NOARGS, "every environment variable: [(name, meaning)]"},
-    {"bench_execute", bench_execute, METH_O, "bench_execute(n): nanoseconds of one bare PJRT execution of add on f32[8,8]"},
+    {"bench_execute", bench_execute, METH_O,
+     "bench_execute(n): nanoseconds of one bare PJRT execution of add on f32[8,8]"},
     {"set_decompose", set_decompose, METH_O, "set_decompose(fn): fn(name, args) lowers operators without a rule"},
     {"graph_register", graph_register, METH_VARARGS, "graph_register(fn, outputs) -> handle for torch_tpu::graph_call"},
     {"graph_release", graph_release, METH_O, "graph_release(handle)"},
-    {"aot_check", aot_check, METH_VARARGS, "aot_check(plugin_path, topology, program): compiles StableHLO text for a topology"},
+    {"aot_check", aot_check, METH_VARARGS,
+     "aot_check(plugin_path, topology, program): compiles StableHLO text for a topology"},
     {NULL, NULL, 0, NULL}};
 
-static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "torch_tpu._C", "The native part of torch_tpu.", -1, methods, NULL, NULL, NULL, NULL};
+static struct PyModuleDef module = {
+    PyModuleDef_HEAD_INIT, "torch_tpu._C", "The native part of torch_tpu.", -1, methods, NULL, NULL, NULL, NULL};
 
 PyMODINIT_FUNC PyInit__C(void) {
   PyObject *torch = PyImport_ImportModule("torch"); /* its libraries have to be here first */

@@ -1,7 +1,7 @@
 // autocast.cpp: torch.autocast("tpu"): torch's own lists of operators and policies, for this device.
 //
-// Lower precision is bfloat16 unless asked otherwise (torch_tpu says which dtypes it takes). What is not listed runs in the
-// dtypes it is given.
+// Lower precision is bfloat16 unless asked otherwise (torch_tpu says which dtypes it takes). What is not listed runs in
+// the dtypes it is given.
 #include <ATen/Operators.h>
 #include <ATen/autocast_mode.h>
 #include "shim/shim.h"
@@ -9,8 +9,10 @@
 namespace at::autocast {
 
 static Tensor refuse_binary_cross_entropy(const Tensor &, const Tensor &, const std::optional<Tensor> &, int64_t) {
-  TORCH_CHECK(false, "binary_cross_entropy is unsafe under autocast: its input is a probability, which low precision rounds to 0 or "
-                     "1. Use binary_cross_entropy_with_logits without the sigmoid before it, or disable autocast around the loss.");
+  TORCH_CHECK(
+      false,
+      "binary_cross_entropy is unsafe under autocast: its input is a probability, which low precision rounds to 0 or "
+      "1. Use binary_cross_entropy_with_logits without the sigmoid before it, or disable autocast around the loss.");
 }
 
 TORCH_LIBRARY_IMPL(_, AutocastPrivateUse1, m) { m.fallback(torch::CppFunction::makeFallthrough()); }

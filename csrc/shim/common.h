@@ -28,14 +28,14 @@ c10::DeviceIndex current_device();
 c10::Allocator *allocator();
 bool is_pinned(const void *data);
 void resize_storage(c10::StorageImpl *storage, size_t bytes); // keeps the common prefix
-void check_device(c10::DeviceIndex device); // throws if there is none of that index
-struct DeviceScope { // the thread's current device for a while
+void check_device(c10::DeviceIndex device);                   // throws if there is none of that index
+struct DeviceScope {                                          // the thread's current device for a while
   explicit DeviceScope(c10::DeviceIndex device);
   ~DeviceScope();
   c10::DeviceIndex before;
 };
 const at::Generator &default_generator(c10::DeviceIndex device); // -1: of the current one
-tt_generator *generator_of(const at::Generator &g); // throws if it is not a tpu generator
+tt_generator *generator_of(const at::Generator &g);              // throws if it is not a tpu generator
 
 [[noreturn]] void raise(const tt_error &e);
 inline void check(tt_code code, const tt_error &e) {
@@ -63,11 +63,17 @@ inline tt_storage *storage_of(const c10::TensorImpl *t) {
   return static_cast<tt_storage *>(p.get_context());
 }
 inline tt_tensor tensor_of(const c10::TensorImpl *t) {
-  return {storage_of(t), t->sizes().data(), t->strides().data(), t->storage_offset(),
-          dtype_of(c10::typeMetaToScalarType(t->dtype())), static_cast<uint8_t>(t->dim()), t->is_wrapped_number()};
+  return {storage_of(t),
+          t->sizes().data(),
+          t->strides().data(),
+          t->storage_offset(),
+          dtype_of(c10::typeMetaToScalarType(t->dtype())),
+          static_cast<uint8_t>(t->dim()),
+          t->is_wrapped_number()};
 }
 c10::Storage wrap_storage(tt_storage *s); // takes ownership of the reference
-at::Tensor wrap_tensor(tt_storage *s, c10::ScalarType dtype, c10::IntArrayRef sizes, c10::IntArrayRef strides); // takes s
+at::Tensor wrap_tensor(tt_storage *s, c10::ScalarType dtype, c10::IntArrayRef sizes,
+                       c10::IntArrayRef strides);                                                       // takes s
 void resize_tensor(c10::TensorImpl *t, c10::IntArrayRef sizes, c10::OptionalArrayRef<int64_t> strides); // tensor.cpp
 
 } // namespace tpu

@@ -1,8 +1,9 @@
 // decompose.cpp: operators and captured graphs that are lowered by running Python once on traced tensors.
 //
-// The core hands over traced storages in place of a call's; here they become torch tensors, Python runs on them, and every
-// operator it calls adds to the program. Results come back through an operator (torch_tpu::deliver), so no Python object is
-// ever taken apart here. Captured graphs are calls of the same kind, of an operator without name whose Python is the graph.
+// The core hands over traced storages in place of a call's; here they become torch tensors, Python runs on them, and
+// every operator it calls adds to the program. Results come back through an operator (torch_tpu::deliver), so no Python
+// object is ever taken apart here. Captured graphs are calls of the same kind, of an operator without name whose Python
+// is the graph.
 #include <Python.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <torch/library.h>
@@ -36,7 +37,9 @@ struct Gil {
 
 // ---- what is being lowered ----
 static thread_local Pending *pending;
-Pending::Pending(Entry *entry_, const c10::IValue *args_) : entry(entry_), args(args_), before(pending) { pending = this; }
+Pending::Pending(Entry *entry_, const c10::IValue *args_) : entry(entry_), args(args_), before(pending) {
+  pending = this;
+}
 Pending::~Pending() { pending = before; }
 
 static thread_local std::vector<at::Tensor> *delivered;
@@ -59,8 +62,10 @@ static PyObject *to_python(Kind kind, const c10::IValue &v) { // new reference, 
     PyObject *list = PyList_New(static_cast<Py_ssize_t>(items.size()));
     for (size_t i = 0; list && i < items.size(); i++) {
       PyObject *x = to_python(Kind::Other, items[i]);
-      if (!x) Py_CLEAR(list);
-      else PyList_SET_ITEM(list, static_cast<Py_ssize_t>(i), x);
+      if (!x)
+        Py_CLEAR(list);
+      else
+        PyList_SET_ITEM(list, static_cast<Py_ssize_t>(i), x);
     }
     return list;
   }
@@ -72,8 +77,10 @@ static PyObject *to_python(Kind kind, const c10::IValue &v) { // new reference, 
   if (v.isString()) return PyUnicode_FromString(v.toStringRef().c_str());
   if (v.isInt()) {
     PyObject *known = nullptr;
-    if (kind == Kind::Dtype) known = reinterpret_cast<PyObject *>(torch::getTHPDtype(static_cast<at::ScalarType>(v.toInt())));
-    if (kind == Kind::Layout) known = reinterpret_cast<PyObject *>(torch::getTHPLayout(static_cast<at::Layout>(v.toInt())));
+    if (kind == Kind::Dtype)
+      known = reinterpret_cast<PyObject *>(torch::getTHPDtype(static_cast<at::ScalarType>(v.toInt())));
+    if (kind == Kind::Layout)
+      known = reinterpret_cast<PyObject *>(torch::getTHPLayout(static_cast<at::Layout>(v.toInt())));
     if (kind == Kind::MemoryFormat) known = torch::utils::getTHPMemoryFormat(static_cast<at::MemoryFormat>(v.toInt()));
     return known ? Py_NewRef(known) : PyLong_FromLongLong(v.toInt());
   }
@@ -87,7 +94,8 @@ static std::string python_error() {
   PyErr_NormalizeException(&type, &value, &trace);
   PyObject *text = value ? PyObject_Str(value) : nullptr;
   const char *utf8 = text ? PyUnicode_AsUTF8(text) : nullptr;
-  std::string s = (type ? reinterpret_cast<PyTypeObject *>(type)->tp_name : "error") + std::string(": ") + (utf8 ? utf8 : "?");
+  std::string s =
+      (type ? reinterpret_cast<PyTypeObject *>(type)->tp_name : "error") + std::string(": ") + (utf8 ? utf8 : "?");
   PyErr_Clear();
   Py_XDECREF(text);
   Py_XDECREF(type);
@@ -97,7 +105,8 @@ static std::string python_error() {
 }
 
 // Calls fn on args (of entry's kinds; fn NULL: the operator's decomposition). False: none, or it failed; then *why.
-static bool run_python(const Entry &e, PyObject *fn, const std::vector<c10::IValue> &args, std::vector<at::Tensor> *results, std::string *why) {
+static bool run_python(const Entry &e, PyObject *fn, const std::vector<c10::IValue> &args,
+                       std::vector<at::Tensor> *results, std::string *why) {
   Gil gil;
   std::vector<Kind> kinds(args.size(), Kind::Other);
   for (const ArgInfo &a : e.args)
@@ -114,7 +123,8 @@ static bool run_python(const Entry &e, PyObject *fn, const std::vector<c10::IVal
   if (list) {
     at::AutoDispatchBelowADInplaceOrView below;
     c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
-    r = fn ? PyObject_CallFunctionObjArgs(fn, list, nullptr) : PyObject_CallFunction(decompose_fn, "sO", e.name.c_str(), list);
+    r = fn ? PyObject_CallFunctionObjArgs(fn, list, nullptr)
+           : PyObject_CallFunction(decompose_fn, "sO", e.name.c_str(), list);
   }
   delivered = outer;
   Py_XDECREF(list);
@@ -122,8 +132,10 @@ static bool run_python(const Entry &e, PyObject *fn, const std::vector<c10::IVal
     *why = python_error();
     PyErr_SetInterrupt(); // the call is done another way; Python hears of the interrupt right after it
     interrupted = true;
-  } else if (!r) *why = python_error();
-  else if (r == Py_NotImplemented) *why = "no decomposition";
+  } else if (!r)
+    *why = python_error();
+  else if (r == Py_NotImplemented)
+    *why = "no decomposition";
   bool ok = r && r != Py_NotImplemented;
   Py_XDECREF(r);
   return ok;
@@ -161,13 +173,15 @@ static c10::IValue traced(const tt_arg &a, const c10::IValue &own) {
     if (!tensors) return own;
     c10::List<std::optional<at::Tensor>> list;
     for (uint32_t i = 0; i < a.count; i++)
-      list.push_back(items[i].isTensor() ? std::optional<at::Tensor>(traced(a.list[i], items[i]).toTensor()) : std::nullopt);
+      list.push_back(items[i].isTensor() ? std::optional<at::Tensor>(traced(a.list[i], items[i]).toTensor())
+                                         : std::nullopt);
     return list;
   }
   return own;
 }
 
-static tt_code decompose(tt_trace *t, const tt_variant *v, const tt_arg *args, tt_tensor *results, int n, tt_error *err) {
+static tt_code decompose(tt_trace *t, const tt_variant *v, const tt_arg *args, tt_tensor *results, int n,
+                         tt_error *err) {
   auto *e = static_cast<Entry *>(v->user);
   if (!pending || pending->entry != e) return tt_fail(err, TT_UNIMPLEMENTED, v->name, "no lowering");
   try {
@@ -179,7 +193,8 @@ static tt_code decompose(tt_trace *t, const tt_variant *v, const tt_arg *args, t
     if (!run_python(*e, static_cast<PyObject *>(e->python), values, &made, &why))
       return tt_fail(err, TT_UNIMPLEMENTED, v->name, "%s", why.c_str());
     if (static_cast<int>(made.size()) != n)
-      return tt_fail(err, TT_UNIMPLEMENTED, v->name, "expected %d results of the decomposition, got %d", n, static_cast<int>(made.size()));
+      return tt_fail(err, TT_UNIMPLEMENTED, v->name, "expected %d results of the decomposition, got %d", n,
+                     static_cast<int>(made.size()));
     for (int k = 0; k < n; k++) {
       if (!made[k].defined()) continue;
       at::Tensor x = made[k];
@@ -248,7 +263,8 @@ static std::vector<std::shared_ptr<Graph>> &graphs() {
 }
 
 // torch_tpu::graph_call(int handle, Tensor[] written, Tensor[] read) -> Tensor[]
-static std::vector<at::Tensor> graph_call(int64_t handle, const c10::List<at::Tensor> &written, const c10::List<at::Tensor> &read) {
+static std::vector<at::Tensor> graph_call(int64_t handle, const c10::List<at::Tensor> &written,
+                                          const c10::List<at::Tensor> &read) {
   std::shared_ptr<Graph> g;
   {
     std::lock_guard<std::mutex> guard(graphs_lock);
@@ -265,7 +281,8 @@ void register_decompositions() {
   static auto &defs = *new torch::Library(torch::Library::DEF, "torch_tpu", std::nullopt, __FILE__, __LINE__);
   defs.def("deliver(Tensor?[] results) -> ()");
   defs.def("graph_call(int handle, Tensor(a!)[] written, Tensor[] read) -> Tensor[]");
-  static auto &all = *new torch::Library(torch::Library::IMPL, "torch_tpu", c10::DispatchKey::CompositeExplicitAutograd, __FILE__, __LINE__);
+  static auto &all = *new torch::Library(torch::Library::IMPL, "torch_tpu", c10::DispatchKey::CompositeExplicitAutograd,
+                                         __FILE__, __LINE__);
   all.impl("deliver", TORCH_FN(deliver));
   all.impl("graph_call", TORCH_FN(graph_call));
 }

@@ -1,8 +1,8 @@
 // device.cpp: the device as torch knows it: name, client, allocator, guard with streams and events, generators, hooks.
 //
 // All work of one device is in order, so a stream is only a number and every event is recorded behind everything else.
-// Nothing touches the plugin before the first use of the device. Host memory is pinned by being remembered: uploads from
-// it need no wait.
+// Nothing touches the plugin before the first use of the device. Host memory is pinned by being remembered: uploads
+// from it need no wait.
 #include <Python.h>
 #include <ATen/EmptyTensor.h>
 #include <ATen/core/GeneratorForPrivateuseone.h>
@@ -41,15 +41,29 @@ GilRelease::~GilRelease() {
 }
 
 // ---- dtypes ----
-static const struct { c10::ScalarType torch; tt_dtype core; } dtypes[] = {
-    {c10::ScalarType::Bool, TT_BOOL}, {c10::ScalarType::Byte, TT_U8}, {c10::ScalarType::UInt16, TT_U16},
-    {c10::ScalarType::UInt32, TT_U32}, {c10::ScalarType::UInt64, TT_U64}, {c10::ScalarType::Char, TT_I8},
-    {c10::ScalarType::Short, TT_I16}, {c10::ScalarType::Int, TT_I32}, {c10::ScalarType::Long, TT_I64},
-    {c10::ScalarType::Half, TT_F16}, {c10::ScalarType::BFloat16, TT_BF16}, {c10::ScalarType::Float, TT_F32},
-    {c10::ScalarType::Double, TT_F64}, {c10::ScalarType::ComplexFloat, TT_C64}, {c10::ScalarType::ComplexDouble, TT_C128},
-    {c10::ScalarType::Float8_e4m3fn, TT_F8E4M3FN}, {c10::ScalarType::Float8_e5m2, TT_F8E5M2},
-    {c10::ScalarType::Float8_e4m3fnuz, TT_F8E4M3FNUZ}, {c10::ScalarType::Float8_e5m2fnuz, TT_F8E5M2FNUZ},
-    {c10::ScalarType::Float8_e8m0fnu, TT_F8E8M0FNU}};
+static const struct {
+  c10::ScalarType torch;
+  tt_dtype core;
+} dtypes[] = {{c10::ScalarType::Bool, TT_BOOL},
+              {c10::ScalarType::Byte, TT_U8},
+              {c10::ScalarType::UInt16, TT_U16},
+              {c10::ScalarType::UInt32, TT_U32},
+              {c10::ScalarType::UInt64, TT_U64},
+              {c10::ScalarType::Char, TT_I8},
+              {c10::ScalarType::Short, TT_I16},
+              {c10::ScalarType::Int, TT_I32},
+              {c10::ScalarType::Long, TT_I64},
+              {c10::ScalarType::Half, TT_F16},
+              {c10::ScalarType::BFloat16, TT_BF16},
+              {c10::ScalarType::Float, TT_F32},
+              {c10::ScalarType::Double, TT_F64},
+              {c10::ScalarType::ComplexFloat, TT_C64},
+              {c10::ScalarType::ComplexDouble, TT_C128},
+              {c10::ScalarType::Float8_e4m3fn, TT_F8E4M3FN},
+              {c10::ScalarType::Float8_e5m2, TT_F8E5M2},
+              {c10::ScalarType::Float8_e4m3fnuz, TT_F8E4M3FNUZ},
+              {c10::ScalarType::Float8_e5m2fnuz, TT_F8E5M2FNUZ},
+              {c10::ScalarType::Float8_e8m0fnu, TT_F8E8M0FNU}};
 
 struct DtypeTable {
   uint8_t core[64];
@@ -98,7 +112,8 @@ static c10::DeviceIndex device_count() noexcept {
 
 void check_device(c10::DeviceIndex i) {
   int n = std::min<int>(tt_client_device_count(client()), MAX_DEVICES);
-  TORCH_CHECK(i >= 0 && i < n, "invalid tpu device index ", int{i}, ": there ", n == 1 ? "is " : "are ", n, " (0 to ", n - 1, ")");
+  TORCH_CHECK(i >= 0 && i < n, "invalid tpu device index ", int{i}, ": there ", n == 1 ? "is " : "are ", n, " (0 to ",
+              n - 1, ")");
 }
 
 static void set_device(c10::DeviceIndex i) {
@@ -117,7 +132,8 @@ tt_storage *storage_at(const void *address) {
 }
 
 static c10::DataPtr data_of(tt_storage *s) {
-  return {tt_storage_address(s), s, release_storage, c10::Device(kTpu, static_cast<c10::DeviceIndex>(tt_storage_device(s)))};
+  return {tt_storage_address(s), s, release_storage,
+          c10::Device(kTpu, static_cast<c10::DeviceIndex>(tt_storage_device(s)))};
 }
 
 struct TpuAllocator final : c10::DeviceAllocator { // torch.accelerator asks it for its numbers
@@ -161,7 +177,8 @@ struct TpuAllocator final : c10::DeviceAllocator { // torch.accelerator asks it 
   }
   void resetAccumulatedStats(c10::DeviceIndex) override {}
   void resetPeakStats(c10::DeviceIndex) override { tt_counters_reset_peak(); }
-  std::pair<size_t, size_t> getMemoryInfo(c10::DeviceIndex device) override { // where the plugin knows no limit, the host's memory
+  std::pair<size_t, size_t>
+  getMemoryInfo(c10::DeviceIndex device) override { // where the plugin knows no limit, the host's memory
     int64_t limit = 0, in_use = -1;
     tt_counters n;
     tt_counters_get(&n);
@@ -175,14 +192,15 @@ static TpuAllocator the_allocator;
 c10::Allocator *allocator() { return &the_allocator; }
 
 c10::Storage wrap_storage(tt_storage *s) {
-  return c10::Storage(c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), tt_storage_bytes(s), data_of(s),
-                                                            &the_allocator, true));
+  return c10::Storage(c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), tt_storage_bytes(s),
+                                                            data_of(s), &the_allocator, true));
 }
 
 at::Tensor wrap_tensor(tt_storage *s, c10::ScalarType dtype, c10::IntArrayRef sizes, c10::IntArrayRef strides) {
-  at::Tensor t = at::detail::make_tensor<c10::TensorImpl>(wrap_storage(s), c10::DispatchKeySet(c10::DispatchKey::PrivateUse1),
-                                                          c10::scalarTypeToTypeMeta(dtype));
-  if (sizes.size() != 1 || sizes[0] != 0 || strides[0] != 1) t.unsafeGetTensorImpl()->set_sizes_and_strides(sizes, strides);
+  at::Tensor t = at::detail::make_tensor<c10::TensorImpl>(
+      wrap_storage(s), c10::DispatchKeySet(c10::DispatchKey::PrivateUse1), c10::scalarTypeToTypeMeta(dtype));
+  if (sizes.size() != 1 || sizes[0] != 0 || strides[0] != 1)
+    t.unsafeGetTensorImpl()->set_sizes_and_strides(sizes, strides);
   return t;
 }
 
@@ -203,7 +221,8 @@ struct PinnedAllocator final : c10::Allocator {
   c10::DataPtr allocate(size_t bytes) override {
     void *p = nullptr;
     if (bytes) {
-      TORCH_CHECK_WITH(OutOfMemoryError, posix_memalign(&p, 64, bytes) == 0, "cannot allocate ", bytes, " bytes of pinned memory");
+      TORCH_CHECK_WITH(OutOfMemoryError, posix_memalign(&p, 64, bytes) == 0, "cannot allocate ", bytes,
+                       " bytes of pinned memory");
       std::lock_guard<std::mutex> guard(lock);
       blocks.emplace(reinterpret_cast<uintptr_t>(p), bytes);
     }
@@ -290,7 +309,8 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
     GilRelease nogil;
     check(tt_client_synchronize(c, i, &err), err);
   }
-  void recordDataPtrOnStream(const c10::DataPtr &, const c10::Stream &) const override {} // work holds its buffers itself
+  void recordDataPtrOnStream(const c10::DataPtr &, const c10::Stream &) const override {
+  } // work holds its buffers itself
 
   void record(void **event, const c10::Stream &s, const c10::DeviceIndex, const c10::EventFlag flag) const override {
     tt_error err{};
@@ -329,7 +349,8 @@ C10_REGISTER_GUARD_IMPL(PrivateUse1, Guard);
 // ---- generators ----
 struct Generator final : c10::GeneratorImpl {
   Generator(c10::DeviceIndex device, tt_generator *g, bool owned)
-      : GeneratorImpl(c10::Device(kTpu, device), c10::DispatchKeySet(c10::DispatchKey::PrivateUse1)), core(g), owned(owned) {}
+      : GeneratorImpl(c10::Device(kTpu, device), c10::DispatchKeySet(c10::DispatchKey::PrivateUse1)), core(g),
+        owned(owned) {}
   ~Generator() override {
     if (owned) tt_generator_destroy(core);
   }
@@ -384,7 +405,8 @@ struct Generator final : c10::GeneratorImpl {
 };
 
 tt_generator *generator_of(const at::Generator &g) {
-  TORCH_CHECK(g.device().type() == kTpu, "Expected a 'tpu' device type for generator but found '", g.device().type(), "'");
+  TORCH_CHECK(g.device().type() == kTpu, "Expected a 'tpu' device type for generator but found '", g.device().type(),
+              "'");
   return static_cast<Generator *>(g.unsafeGetGeneratorImpl())->core;
 }
 
@@ -392,7 +414,8 @@ const at::Generator &default_generator(c10::DeviceIndex i) {
   static std::vector<at::Generator> &all = *[] {
     auto *v = new std::vector<at::Generator>;
     for (int k = 0; k < MAX_DEVICES; k++)
-      v->push_back(at::Generator(c10::make_intrusive<Generator>(static_cast<c10::DeviceIndex>(k), tt_generator_default(k), false)));
+      v->push_back(at::Generator(
+          c10::make_intrusive<Generator>(static_cast<c10::DeviceIndex>(k), tt_generator_default(k), false)));
     return v;
   }();
   if (i < 0) i = thread_device;
@@ -404,7 +427,9 @@ const at::Generator &default_generator(c10::DeviceIndex i) {
 struct Hooks final : at::PrivateUse1HooksInterface {
   bool isBuilt() const override { return true; }
   bool isAvailable() const override { return shim_initialized() || lazy_init; }
-  bool hasPrimaryContext(c10::DeviceIndex i) const override { return shim_initialized() && i >= 0 && i < device_count(); }
+  bool hasPrimaryContext(c10::DeviceIndex i) const override {
+    return shim_initialized() && i >= 0 && i < device_count();
+  }
   void init() const override { client(); }
   c10::DeviceIndex deviceCount() const override { return device_count(); }
   c10::DeviceIndex getCurrentDevice() const override { return thread_device; }
@@ -461,8 +486,10 @@ tt_client *shim_client_or_error(tt_error *err) {
   static std::mutex asking; // one thread asks; the GIL is not held while others wait here
   GilRelease nogil;
   std::lock_guard<std::mutex> guard(asking);
-  if (!the_client.load() && lazy_init) lazy_init(err);
-  else if (!lazy_init) tt_fail(err, TT_FAILED_PRECONDITION, "", "torch_tpu is not imported: no plugin is known");
+  if (!the_client.load() && lazy_init)
+    lazy_init(err);
+  else if (!lazy_init)
+    tt_fail(err, TT_FAILED_PRECONDITION, "", "torch_tpu is not imported: no plugin is known");
   c = the_client.load();
   if (!c && !err->code) tt_fail(err, TT_INTERNAL, "", "the tpu client was not made");
   return c;

@@ -45,7 +45,8 @@ static void read_host_number(const c10::TensorImpl *t, tt_arg *a) {
     case c10::kChar: a->number.i = *static_cast<const int8_t *>(p); break;
     case c10::kShort: a->number.i = *static_cast<const int16_t *>(p); break;
     case c10::kInt: a->number.i = *static_cast<const int32_t *>(p); break;
-    case c10::kLong: case c10::kUInt64: a->number.i = *static_cast<const int64_t *>(p); break;
+    case c10::kLong:
+    case c10::kUInt64: a->number.i = *static_cast<const int64_t *>(p); break;
     case c10::kHalf: a->number.f = *static_cast<const c10::Half *>(p); break;
     case c10::kBFloat16: a->number.f = *static_cast<const c10::BFloat16 *>(p); break;
     case c10::kFloat: a->number.f = *static_cast<const float *>(p); break;
@@ -75,10 +76,12 @@ struct Frame {
     c10::Device where = t->device();
     if (C10_LIKELY(where.type() == kTpu)) {
       if (device < 0) device = where.index();
-      TORCH_CHECK(where.index() == device, "Expected all tensors to be on the same device, but found at least two devices, tpu:",
-                  device, " and tpu:", int{where.index()}, "!");
+      TORCH_CHECK(where.index() == device,
+                  "Expected all tensors to be on the same device, but found at least two devices, tpu:", device,
+                  " and tpu:", int{where.index()}, "!");
       TORCH_CHECK_NOT_IMPLEMENTED(t->layout() == c10::kStrided, "tpu kernels take strided tensors, got ", t->layout());
-      TORCH_CHECK_NOT_IMPLEMENTED(t->dim() <= TT_MAX_RANK, "tpu tensors have at most ", int{TT_MAX_RANK}, " dims, got ", t->dim());
+      TORCH_CHECK_NOT_IMPLEMENTED(t->dim() <= TT_MAX_RANK, "tpu tensors have at most ", int{TT_MAX_RANK}, " dims, got ",
+                                  t->dim());
       lazy |= t->key_set().has_any(c10::DispatchKeySet{c10::DispatchKey::Conjugate, c10::DispatchKey::Negative});
       auto *packed = scratch.make<tt_tensor>(1);
       *packed = tensor_of(t);
@@ -145,7 +148,8 @@ struct Frame {
       case Kind::Tensor: tensor(v, a); break;
       case Kind::Tensors: list(v, a, [this](const c10::IValue &x, tt_arg *e) { tensor(x, e); }); break;
       case Kind::Scalar: v.isTensor() ? tensor(v, a) : number(v, a); break;
-      case Kind::Int: case Kind::MemoryFormat: integer(v, TT_ARG_INT, a); break;
+      case Kind::Int:
+      case Kind::MemoryFormat: integer(v, TT_ARG_INT, a); break;
       case Kind::Bool: integer(v, TT_ARG_BOOL, a); break;
       case Kind::Dtype:
         a->tag = TT_ARG_DTYPE;
@@ -157,7 +161,8 @@ struct Frame {
         break;
       case Kind::Ints: list(v, a, [](const c10::IValue &x, tt_arg *e) { integer(x, TT_ARG_INT, e); }); break;
       case Kind::Bools: list(v, a, [](const c10::IValue &x, tt_arg *e) { integer(x, TT_ARG_BOOL, e); }); break;
-      case Kind::Floats: case Kind::Scalars: list(v, a, [](const c10::IValue &x, tt_arg *e) { number(x, e); }); break;
+      case Kind::Floats:
+      case Kind::Scalars: list(v, a, [](const c10::IValue &x, tt_arg *e) { number(x, e); }); break;
       case Kind::Strings:
         list(v, a, [](const c10::IValue &x, tt_arg *e) {
           e->tag = TT_ARG_STRING;
@@ -175,10 +180,12 @@ struct Frame {
         break;
       }
       case Kind::Layout:
-        TORCH_CHECK_NOT_IMPLEMENTED(static_cast<c10::Layout>(v.toInt()) == c10::kStrided, "tpu tensors have the strided layout only");
+        TORCH_CHECK_NOT_IMPLEMENTED(static_cast<c10::Layout>(v.toInt()) == c10::kStrided,
+                                    "tpu tensors have the strided layout only");
         break;
       case Kind::None: break;
-      case Kind::Stream: case Kind::Other: TORCH_CHECK_NOT_IMPLEMENTED(false, "argument of kind ", v.tagKind(), " on tpu");
+      case Kind::Stream:
+      case Kind::Other: TORCH_CHECK_NOT_IMPLEMENTED(false, "argument of kind ", v.tagKind(), " on tpu");
     }
   }
 
@@ -216,7 +223,8 @@ static at::Tensor wrap(tt_storage *s, const tt_output &o) {
   return wrap_tensor(s, scalar_type_of(o.dtype), {o.sizes, o.rank}, {o.strides, o.rank});
 }
 
-template <class F> static void put_results(const Entry &e, torch::jit::Stack *stack, int n, tt_storage **results, F output) {
+template <class F>
+static void put_results(const Entry &e, torch::jit::Stack *stack, int n, tt_storage **results, F output) {
   size_t base = stack->size() - e.n_stack;
   c10::SmallVector<c10::IValue, 4> made;
   int k = 0;
@@ -267,7 +275,8 @@ struct MetaArgs {
   }
   c10::IValue value(const ArgInfo &info, const c10::IValue &v) {
     switch (info.kind) {
-      case Kind::Tensor: case Kind::Scalar: return v.isTensor() ? c10::IValue(tensor(v.toTensor())) : v;
+      case Kind::Tensor:
+      case Kind::Scalar: return v.isTensor() ? c10::IValue(tensor(v.toTensor())) : v;
       case Kind::Tensors: {
         if (!v.isList()) return v;
         auto items = v.toListRef();
@@ -277,7 +286,8 @@ struct MetaArgs {
           return list;
         }
         c10::List<std::optional<at::Tensor>> list;
-        for (auto &x : items) list.push_back(x.isTensor() ? std::optional<at::Tensor>(tensor(x.toTensor())) : std::nullopt);
+        for (auto &x : items)
+          list.push_back(x.isTensor() ? std::optional<at::Tensor>(tensor(x.toTensor())) : std::nullopt);
         return list;
       }
       case Kind::Device: return v.isDevice() ? c10::IValue(c10::Device(c10::kMeta)) : v;
@@ -290,12 +300,13 @@ struct MetaArgs {
 struct Outputs {
   std::vector<at::Tensor> tensors; // keep sizes and strides alive
   std::vector<tt_output> outputs;
-  std::vector<at::Tensor> outs;    // what became of out= arguments
+  std::vector<at::Tensor> outs; // what became of out= arguments
   void add(const at::Tensor &t) {
     tensors.push_back(t);
     tt_output o{};
     if (t.defined()) {
-      TORCH_CHECK_NOT_IMPLEMENTED(t.dim() <= TT_MAX_RANK, "tpu tensors have at most ", int{TT_MAX_RANK}, " dims, got ", t.dim());
+      TORCH_CHECK_NOT_IMPLEMENTED(t.dim() <= TT_MAX_RANK, "tpu tensors have at most ", int{TT_MAX_RANK}, " dims, got ",
+                                  t.dim());
       o.defined = true;
       o.dtype = dtype_of(t.scalar_type());
       o.rank = static_cast<uint8_t>(t.dim());
@@ -369,8 +380,9 @@ static void check_masks(const at::Tensor &self, c10::ArrayRef<c10::IValue> items
   }
   if (!mask || given != 1) return;
   for (int64_t j = 0; j < mask->dim(); j++)
-    TORCH_CHECK_INDEX(at + j < self.dim() && mask->size(j) == self.size(at + j), "The shape of the mask ", mask->sizes(), " at index ",
-                      j, " does not match the shape of the indexed tensor ", self.sizes(), " at index ", at + j);
+    TORCH_CHECK_INDEX(at + j < self.dim() && mask->size(j) == self.size(at + j), "The shape of the mask ",
+                      mask->sizes(), " at index ", j, " does not match the shape of the indexed tensor ", self.sizes(),
+                      " at index ", at + j);
   const at::Tensor &values = put.toTensor();
   int64_t place = values.dim() - 1 - (self.dim() - at - mask->dim());
   if (place < 0 || values.size(place) == 1 || tt_trace_current()) return;
@@ -379,8 +391,8 @@ static void check_masks(const at::Tensor &self, c10::ArrayRef<c10::IValue> items
   std::vector<int64_t> shape(self.sizes().begin(), self.sizes().begin() + at);
   shape.push_back(selected);
   shape.insert(shape.end(), self.sizes().begin() + at + mask->dim(), self.sizes().end());
-  TORCH_CHECK(false, "shape mismatch: value tensor of shape ", values.sizes(), " cannot be broadcast to indexing result of shape ",
-              at::IntArrayRef(shape));
+  TORCH_CHECK(false, "shape mismatch: value tensor of shape ", values.sizes(),
+              " cannot be broadcast to indexing result of shape ", at::IntArrayRef(shape));
 }
 
 static void bring_indices(Entry &e, c10::IValue *args) {
@@ -407,8 +419,9 @@ static void bring_indices(Entry &e, c10::IValue *args) {
     const at::Tensor &t = x.toTensor();
     if (gathers && (t.scalar_type() == c10::kBool || t.scalar_type() == c10::kByte)) {
       for (int64_t j = 0; j < t.dim(); j++)
-        TORCH_CHECK_INDEX(dim + j < self.dim() && t.size(j) == self.size(dim + j), "The shape of the mask ", t.sizes(), " at index ",
-                          j, " does not match the shape of the indexed tensor ", self.sizes(), " at index ", dim + j);
+        TORCH_CHECK_INDEX(dim + j < self.dim() && t.size(j) == self.size(dim + j), "The shape of the mask ", t.sizes(),
+                          " at index ", j, " does not match the shape of the indexed tensor ", self.sizes(),
+                          " at index ", dim + j);
       at::Tensor where = t.nonzero();
       for (int64_t j = 0; j < t.dim(); j++) list.push_back(where.select(1, j).to(self.device()));
       dim += t.dim();
@@ -436,7 +449,8 @@ static C10_NOINLINE void call_traced(Entry &e, torch::jit::Stack *stack, c10::IV
     GilRelease nogil;
     check(tt_trace_call(trace, &c, o.outputs.data(), static_cast<int>(o.outputs.size()), results.data(), &err), err);
   }
-  put_results(e, stack, static_cast<int>(o.outputs.size()), results.data(), [&](int k) -> const tt_output & { return o.outputs[k]; });
+  put_results(e, stack, static_cast<int>(o.outputs.size()), results.data(),
+              [&](int k) -> const tt_output & { return o.outputs[k]; });
 }
 
 static C10_NOINLINE void call_slowly(Entry &e, torch::jit::Stack *stack) {
@@ -453,9 +467,14 @@ static bool refused_by_meta(Entry &e, torch::jit::Stack *stack) {
 // What torch's iterator refuses, and Meta does not see: writing where elements share memory, with each other or with
 // some of what is read. The key knows both, so that a refused call never has a plan.
 static void check_overlap(const Entry &e, const c10::IValue *args) {
-  static const std::unordered_set<std::string> allowed = {"fill_", "zero_", "masked_fill_", "index_put_", "_index_put_impl_"};
-  if (!e.variant.written || !e.variant.op->rule || e.variant.foreach || e.matmul || allowed.count(e.handle.schema().name().substr(6))) return;
-  auto plain = [](const c10::IValue &v) { return v.isTensor() && v.toTensor().defined() && v.toTensor().device().type() == kTpu; };
+  static const std::unordered_set<std::string> allowed = {"fill_", "zero_", "masked_fill_", "index_put_",
+                                                          "_index_put_impl_"};
+  if (!e.variant.written || !e.variant.op->rule || e.variant.foreach || e.matmul ||
+      allowed.count(e.handle.schema().name().substr(6)))
+    return;
+  auto plain = [](const c10::IValue &v) {
+    return v.isTensor() && v.toTensor().defined() && v.toTensor().device().type() == kTpu;
+  };
   for (size_t i = 0; i < e.args.size(); i++) {
     if (!(e.variant.written >> i & 1) || e.args[i].stack < 0 || !plain(args[e.args[i].stack])) continue;
     const at::Tensor &to = args[e.args[i].stack].toTensor();
@@ -474,7 +493,8 @@ static C10_NOINLINE const tt_plan *build(Entry &e, torch::jit::Stack *stack, c10
     known = meta_outputs(e, args, o);
   } catch (const std::exception &x) {
     if (std::strncmp(x.what(), "KeyboardInterrupt", 17) == 0) throw;
-    // Many Meta kernels are Python now and have words of their own: the host's kernel refuses with torch's, or it knows better.
+    // Many Meta kernels are Python now and have words of their own: the host's kernel refuses with torch's, or it knows
+    // better.
     if (!refused_by_meta(e, stack)) throw;
     return nullptr;
   }
@@ -508,7 +528,8 @@ static C10_NOINLINE const tt_plan *build(Entry &e, torch::jit::Stack *stack, c10
     return nullptr;
   }
   // What cannot be lowered is most often what torch refuses: the host's kernel says so in torch's words.
-  bool refused = err.code == TT_INVALID_ARGUMENT || err.code == TT_INTERNAL || err.code == TT_OUT_OF_RANGE || err.code == TT_UNKNOWN;
+  bool refused = err.code == TT_INVALID_ARGUMENT || err.code == TT_INTERNAL || err.code == TT_OUT_OF_RANGE ||
+                 err.code == TT_UNKNOWN;
   if (err.code != TT_UNIMPLEMENTED && !(refused && may_fall_back())) raise(err);
   tt_log("aten::%s: not lowered: %s", e.name.c_str(), err.message);
   fall_back(e, stack);
@@ -517,7 +538,9 @@ static C10_NOINLINE const tt_plan *build(Entry &e, torch::jit::Stack *stack, c10
 
 // ---- lazy conjugates and negatives ----
 // torch makes them before most operators; a few (mm and its kin) get them as they are.
-static at::Tensor resolved(const at::Tensor &t) { return t.defined() && t.device().type() == kTpu ? t.resolve_conj().resolve_neg() : t; }
+static at::Tensor resolved(const at::Tensor &t) {
+  return t.defined() && t.device().type() == kTpu ? t.resolve_conj().resolve_neg() : t;
+}
 
 static C10_NOINLINE void call_resolved(Entry &e, torch::jit::Stack *stack) {
   size_t base = stack->size() - e.n_stack;
@@ -536,7 +559,8 @@ static C10_NOINLINE void call_resolved(Entry &e, torch::jit::Stack *stack) {
       v = list;
     } else if (v.isList() && info.kind == Kind::Tensors) {
       c10::List<std::optional<at::Tensor>> list;
-      for (const c10::IValue &x : v.toListRef()) list.push_back(x.isTensor() ? std::optional<at::Tensor>(resolved(x.toTensor())) : std::nullopt);
+      for (const c10::IValue &x : v.toListRef())
+        list.push_back(x.isTensor() ? std::optional<at::Tensor>(resolved(x.toTensor())) : std::nullopt);
       v = list;
     }
   }
@@ -579,7 +603,8 @@ void call(Entry &e, torch::jit::Stack *stack) {
   }
   check(tt_plan_run(plan, &c, results, &err), err);
   if (C10_LIKELY(e.returns.size() == 1 && !e.returns[0].list)) { // nearly all
-    c10::IValue r = e.returns[0].alias >= 0 ? std::move(args[e.returns[0].alias]) : c10::IValue(wrap(results[0], *tt_plan_output(plan, 0)));
+    c10::IValue r = e.returns[0].alias >= 0 ? std::move(args[e.returns[0].alias])
+                                            : c10::IValue(wrap(results[0], *tt_plan_output(plan, 0)));
     stack->resize(stack->size() - e.n_stack);
     stack->push_back(std::move(r));
     return;
@@ -633,9 +658,14 @@ Kind kind_of(const c10::Type &type) {
   switch (type.kind()) {
     case T::OptionalType: return kind_of(*type.castRaw<c10::OptionalType>()->getElementType());
     case T::TensorType: return Kind::Tensor;
-    case T::NumberType: case T::FloatType: case T::ComplexType: case T::SymFloatType: return Kind::Scalar;
-    case T::IntType: case T::SymIntType: return Kind::Int;
-    case T::BoolType: case T::SymBoolType: return Kind::Bool;
+    case T::NumberType:
+    case T::FloatType:
+    case T::ComplexType:
+    case T::SymFloatType: return Kind::Scalar;
+    case T::IntType:
+    case T::SymIntType: return Kind::Int;
+    case T::BoolType:
+    case T::SymBoolType: return Kind::Bool;
     case T::StringType: return Kind::String;
     case T::GeneratorType: return Kind::Generator;
     case T::DeviceObjType: return Kind::Device;

@@ -7,15 +7,35 @@
 namespace tpu {
 
 enum class Kind : uint8_t {
-  None, Tensor, Tensors, Scalar, Int, Bool, Dtype, String, Ints, Floats, Bools, Scalars, Strings, Generator, Device, Layout,
-  MemoryFormat, Stream, Other
+  None,
+  Tensor,
+  Tensors,
+  Scalar,
+  Int,
+  Bool,
+  Dtype,
+  String,
+  Ints,
+  Floats,
+  Bools,
+  Scalars,
+  Strings,
+  Generator,
+  Device,
+  Layout,
+  MemoryFormat,
+  Stream,
+  Other
 };
 struct ArgInfo {
   Kind kind;
   int16_t stack;         // where the schema has it; -1: the row has it and this overload has not
   c10::IValue otherwise; // then this
 };
-struct ReturnInfo { bool list; int16_t alias; /* stack position, or -1 */ };
+struct ReturnInfo {
+  bool list;
+  int16_t alias; /* stack position, or -1 */
+};
 
 // How calls of an operator are run. Only ever moves down.
 enum Route : uint8_t {
@@ -31,15 +51,15 @@ struct Entry {
   tt_variant variant{};
   std::vector<ArgInfo> args;
   std::vector<ReturnInfo> returns;
-  std::vector<int16_t> outs;    // stack positions of out= arguments
+  std::vector<int16_t> outs; // stack positions of out= arguments
   int16_t n_stack = 0;
-  int16_t indices = -1;         // stack position of a list of indices, which may be masks or on the host
-  bool matmul = false;          // float32 precision matters
-  void *python = nullptr;       // PyObject: what is traced, for captured graphs; NULL: torch_tpu._decompose
+  int16_t indices = -1;   // stack position of a list of indices, which may be masks or on the host
+  bool matmul = false;    // float32 precision matters
+  void *python = nullptr; // PyObject: what is traced, for captured graphs; NULL: torch_tpu._decompose
   void (*check)(const c10::IValue *args) = nullptr; // of numbers that are not in the key: torch's kernels refuse some
   std::atomic<uint8_t> route{ROUTE_PLAN};
   std::atomic<int64_t> fallbacks{0};
-  std::string name;             // "add.Tensor"
+  std::string name; // "add.Tensor"
 };
 
 // ---- kernel.cpp ----
@@ -52,8 +72,9 @@ void call_with_outputs(Entry &e, torch::jit::Stack *stack, const std::vector<tt_
 
 // ---- register.cpp ----
 void register_operators();
-void fall_back(Entry &e, torch::jit::Stack *stack); // raises what the host's kernel raises; else counts, and says so once
-bool may_fall_back();                               // not with TORCH_TPU_FALLBACK=error
+void fall_back(Entry &e,
+               torch::jit::Stack *stack); // raises what the host's kernel raises; else counts, and says so once
+bool may_fall_back();                     // not with TORCH_TPU_FALLBACK=error
 Entry &copy_entry(); // aten::copy_ between tensors of one device: not in the dispatcher, tensor.cpp calls it
 
 // ---- tensor.cpp ----
@@ -72,7 +93,7 @@ struct Pending {
   const c10::IValue *args;
   Pending *before;
 };
-extern thread_local bool interrupted; // the user stopped a decomposition: says nothing about the operator
+extern thread_local bool interrupted;        // the user stopped a decomposition: says nothing about the operator
 extern thread_local bool read_while_tracing; // a value was asked for that is not known yet
 
 } // namespace tpu

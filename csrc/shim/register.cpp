@@ -1,9 +1,9 @@
 // register.cpp: gives every aten operator its kernel, at import.
 //
 // Nothing lists operators: their schemas say which row of the lowering table serves an in-place, out= or foreach form,
-// what is written and what is returned. An operator without a row gets a kernel too, which traces its decomposition, and
-// whatever else reaches the device goes to the host: counted, and said once. Never registered: what torch composes with
-// autograd (CompositeImplicitAutograd), and views, which torch makes itself.
+// what is written and what is returned. An operator without a row gets a kernel too, which traces its decomposition,
+// and whatever else reaches the device goes to the host: counted, and said once. Never registered: what torch composes
+// with autograd (CompositeImplicitAutograd), and views, which torch makes itself.
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/native/CPUFallback.h>
 #include <torch/library.h>
@@ -32,27 +32,31 @@ static Policy policy() {
   static const Policy p = [] {
     const char *s = tt_env("TORCH_TPU_FALLBACK");
     if (!s || !std::strcmp(s, "warn")) return WARN;
-    TORCH_CHECK(!std::strcmp(s, "error") || !std::strcmp(s, "silent"), "TORCH_TPU_FALLBACK: expected warn, error or silent, got ", s);
+    TORCH_CHECK(!std::strcmp(s, "error") || !std::strcmp(s, "silent"),
+                "TORCH_TPU_FALLBACK: expected warn, error or silent, got ", s);
     return s[0] == 'e' ? ERROR : SILENT;
   }();
   return p;
 }
 
 void fall_back(Entry &e, torch::jit::Stack *stack) {
-  TORCH_CHECK_NOT_IMPLEMENTED(!tt_trace_current(), "aten::", e.name, " has no lowering and cannot be part of a traced program on tpu");
-  TORCH_CHECK_NOT_IMPLEMENTED(policy() != ERROR, "aten::", e.name, " has no lowering for tpu (TORCH_TPU_FALLBACK=error)");
+  TORCH_CHECK_NOT_IMPLEMENTED(!tt_trace_current(), "aten::", e.name,
+                              " has no lowering and cannot be part of a traced program on tpu");
+  TORCH_CHECK_NOT_IMPLEMENTED(policy() != ERROR, "aten::", e.name,
+                              " has no lowering for tpu (TORCH_TPU_FALLBACK=error)");
   // Random numbers drawn on the host follow the device's seed.
   c10::IValue *args = stack->data() + (stack->size() - e.n_stack);
   for (const ArgInfo &a : e.args) {
     if (a.kind != Kind::Generator || a.stack < 0) continue;
-    tt_generator *g = args[a.stack].isNone() ? tt_generator_default(current_device()) : generator_of(args[a.stack].toGenerator());
+    tt_generator *g =
+        args[a.stack].isNone() ? tt_generator_default(current_device()) : generator_of(args[a.stack].toGenerator());
     uint64_t seed, offset;
     tt_generator_draw(g, 1, &seed, &offset);
     args[a.stack] = at::detail::createCPUGenerator(seed + 0x9E3779B97F4A7C15ull * offset);
   }
   // What these return has a size that only the values tell: the host has to wait for them in any case.
-  static const std::unordered_set<std::string> sized_by_data = {"_unique2", "unique_dim", "unique_consecutive", "bincount",
-                                                                "repeat_interleave.Tensor"};
+  static const std::unordered_set<std::string> sized_by_data = {"_unique2", "unique_dim", "unique_consecutive",
+                                                                "bincount", "repeat_interleave.Tensor"};
   at::native::cpu_fallback(e.handle, stack);
   if (e.fallbacks.fetch_add(1) == 0 && policy() == WARN && !sized_by_data.count(e.name))
     TORCH_WARN("torch_tpu: ", e.handle.schema().name(), e.handle.schema().overload_name().empty() ? "" : ".",
@@ -96,10 +100,13 @@ static std::optional<c10::OperatorHandle> find(const std::string &name) {
 }
 
 static bool takes(Kind row, Kind overload) {
-  return row == overload || (row == Kind::Tensor && overload == Kind::Scalar) || (row == Kind::Scalar && overload == Kind::Bool);
+  return row == overload || (row == Kind::Tensor && overload == Kind::Scalar) ||
+         (row == Kind::Scalar && overload == Kind::Bool);
 }
 
-static Kind element_kind(Kind k) { return k == Kind::Tensors ? Kind::Tensor : k == Kind::Scalars || k == Kind::Floats ? Kind::Scalar : k; }
+static Kind element_kind(Kind k) {
+  return k == Kind::Tensors ? Kind::Tensor : k == Kind::Scalars || k == Kind::Floats ? Kind::Scalar : k;
+}
 
 // Makes e's packed arguments those of the row's own schema: by name, else by place; what e lacks gets its default.
 static bool fit(Entry &e, const c10::FunctionSchema &own, const c10::FunctionSchema &row, bool foreach) {
@@ -111,7 +118,8 @@ static bool fit(Entry &e, const c10::FunctionSchema &own, const c10::FunctionSch
     int at = -1;
     for (size_t j = 0; j < own.arguments().size() && at < 0; j++)
       if (!used[j] && own.arguments()[j].name() == a.name()) at = static_cast<int>(j);
-    if (at < 0 && i < own.arguments().size() && !used[i] && !own.arguments()[i].is_out() && !own.arguments()[i].kwarg_only()) {
+    if (at < 0 && i < own.arguments().size() && !used[i] && !own.arguments()[i].is_out() &&
+        !own.arguments()[i].kwarg_only()) {
       bool named_elsewhere = false; // it belongs to another argument of the row
       for (const c10::Argument &other : row.arguments()) named_elsewhere |= other.name() == own.arguments()[i].name();
       if (!named_elsewhere) at = static_cast<int>(i);
@@ -175,9 +183,10 @@ static bool try_foreach(Entry &e, const c10::FunctionSchema &own, std::string ba
       if (try_row(e, own, name, true)) return true;
     return false;
   }
-  std::vector<const char *> suffixes = overload == "List"         ? std::vector<const char *>{".Tensor", "", ".Tensor_Tensor"}
-                                       : overload == "ScalarAndTensor" ? std::vector<const char *>{".Scalar"}
-                                                                  : std::vector<const char *>{"", ".Scalar", ".Tensor_Scalar", ".Tensor"};
+  std::vector<const char *> suffixes = overload == "List" ? std::vector<const char *>{".Tensor", "", ".Tensor_Tensor"}
+                                       : overload == "ScalarAndTensor"
+                                           ? std::vector<const char *>{".Scalar"}
+                                           : std::vector<const char *>{"", ".Scalar", ".Tensor_Scalar", ".Tensor"};
   for (const char *suffix : suffixes)
     if (try_row(e, own, base + suffix, true)) return true;
   return false;
@@ -192,7 +201,9 @@ static bool same_arguments(const c10::FunctionSchema &own, const c10::FunctionSc
   size_t i = 0;
   for (const c10::Argument &a : own.arguments()) {
     if (a.is_out()) continue;
-    while (i < functional.arguments().size() && functional.arguments()[i].name() != a.name() && option(functional.arguments()[i])) i++;
+    while (i < functional.arguments().size() && functional.arguments()[i].name() != a.name() &&
+           option(functional.arguments()[i]))
+      i++;
     if (i == functional.arguments().size() || functional.arguments()[i].name() != a.name() ||
         kind_of(*functional.arguments()[i].real_type()) != kind_of(*a.real_type()))
       return false;
@@ -209,7 +220,8 @@ static bool find_row(Entry &e, const Overloads &overloads) {
   std::string base = own.name().substr(6);
   const std::string dotted = own.overload_name().empty() ? "" : "." + own.overload_name();
   if (base.compare(0, 9, "_foreach_") == 0) return try_foreach(e, own, base);
-  if (base == "conj_physical" || base == "conj_physical_") return try_row(e, own, "_conj_physical"); // torch's own name for it
+  if (base == "conj_physical" || base == "conj_physical_")
+    return try_row(e, own, "_conj_physical"); // torch's own name for it
   if (try_row(e, own, base + dotted)) return true;
   std::vector<std::string> bases = {base};
   if (base.size() > 1 && base.back() == '_' && base[0] != '_') {
@@ -231,12 +243,13 @@ static bool find_row(Entry &e, const Overloads &overloads) {
 
 // Left to tensor.cpp, or to torch's own composition of those.
 static const std::unordered_set<std::string> not_ours = {
-    "empty.memory_format", "empty_strided", "as_strided", "as_strided_", "view", "_reshape_alias", "unfold", "resize_", "set_",
-    "set_.source_Storage", "set_.source_Tensor", "set_.source_Storage_storage_offset", "is_set_to", "view_as_real",
-    "view_as_complex", "copy_", "_copy_from", "_copy_from_and_resize", "_local_scalar_dense", "record_stream", "equal", "nonzero", "masked_select",
-    "_to_copy", "clone", "detach", "alias", "_pin_memory", "is_pinned", "resize_as_", "_resize_output_", "data", "set_data",
-    "_has_compatible_shallow_copy_type", "retain_grad", "_backward", "is_leaf", "output_nr", "_version", "requires_grad_",
-    "item", "_nested_tensor_from_mask", "contiguous", "lift", "lift_fresh", "lift_fresh_copy",
+    "empty.memory_format", "empty_strided", "as_strided", "as_strided_", "view", "_reshape_alias", "unfold", "resize_",
+    "set_", "set_.source_Storage", "set_.source_Tensor", "set_.source_Storage_storage_offset", "is_set_to",
+    "view_as_real", "view_as_complex", "copy_", "_copy_from", "_copy_from_and_resize", "_local_scalar_dense",
+    "record_stream", "equal", "nonzero", "masked_select", "_to_copy", "clone", "detach", "alias", "_pin_memory",
+    "is_pinned", "resize_as_", "_resize_output_", "data", "set_data", "_has_compatible_shallow_copy_type",
+    "retain_grad", "_backward", "is_leaf", "output_nr", "_version", "requires_grad_", "item",
+    "_nested_tensor_from_mask", "contiguous", "lift", "lift_fresh", "lift_fresh_copy",
     // composed of a view and a copy, so that the index is a run-time value
     "select_backward", "slice_backward"};
 
@@ -266,7 +279,8 @@ void register_operators() {
   Overloads overloads;
   for (const auto &n : names)
     if (n.name.compare(0, 6, "aten::") == 0) overloads[n.name.substr(6)].push_back(n.overload_name);
-  static auto &library = *new torch::Library(torch::Library::IMPL, "aten", c10::DispatchKey::PrivateUse1, __FILE__, __LINE__);
+  static auto &library =
+      *new torch::Library(torch::Library::IMPL, "aten", c10::DispatchKey::PrivateUse1, __FILE__, __LINE__);
   for (const auto &n : names) {
     if (n.name.compare(0, 6, "aten::") != 0) continue;
     auto op = dispatcher.findSchema(n);

@@ -9,7 +9,8 @@ extern "C" {
 
 /* Registers the device with torch: names, allocator, guard, hooks and every operator. Once, at import. GIL. */
 tt_code shim_register(tt_error *err);
-/* How the client is made at first use: ask() says, under the GIL, which plugin and how many devices; it calls shim_init. */
+/* How the client is made at first use: ask() says, under the GIL, which plugin and how many devices; it calls
+ * shim_init. */
 void shim_set_lazy_init(tt_code (*ask)(tt_error *err));
 tt_code shim_init(const char *plugin_path, int n_devices, tt_error *err);
 bool shim_initialized(void);
@@ -18,7 +19,8 @@ tt_client *shim_client_or_error(tt_error *err); /* made if need be; NULL on fail
 int shim_current_device(void);
 tt_code shim_set_device(int device, tt_error *err); /* of this thread */
 
-void *shim_default_generator(int device); /* a new torch.Generator over the device's default state, or NULL with the exception set. GIL */
+void *shim_default_generator(
+    int device); /* a new torch.Generator over the device's default state, or NULL with the exception set. GIL */
 
 void shim_fallback_counts(void (*each)(void *arg, const char *op, int64_t count), void *arg);
 

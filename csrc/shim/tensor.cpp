@@ -1,4 +1,5 @@
-// tensor.cpp: what a tensor is apart from its values: making, viewing, resizing, sharing; and copies between host and device.
+// tensor.cpp: what a tensor is apart from its values: making, viewing, resizing, sharing; and copies between host and
+// device.
 //
 // Views are torch's own: sizes, strides and an offset over a shared storage. A copy that fills a whole storage replaces
 // its buffer; between whole storages of one device nothing is copied at all, the buffer is shared until one is written.
@@ -33,15 +34,18 @@ using OptFormat = std::optional<at::MemoryFormat>;
 
 // ---- making ----
 static void check_options(OptLayout layout, std::optional<bool> pin) {
-  TORCH_CHECK_NOT_IMPLEMENTED(!layout || *layout == at::kStrided, "tpu tensors have the strided layout only, got ", *layout);
+  TORCH_CHECK_NOT_IMPLEMENTED(!layout || *layout == at::kStrided, "tpu tensors have the strided layout only, got ",
+                              *layout);
   TORCH_CHECK(!pin || !*pin, "Only dense CPU tensors can be pinned");
 }
 
 static void check_rank(at::IntArrayRef size) {
-  TORCH_CHECK_NOT_IMPLEMENTED(size.size() <= TT_MAX_RANK, "tpu tensors have at most ", int{TT_MAX_RANK}, " dims, got ", size.size());
+  TORCH_CHECK_NOT_IMPLEMENTED(size.size() <= TT_MAX_RANK, "tpu tensors have at most ", int{TT_MAX_RANK}, " dims, got ",
+                              size.size());
 }
 
-static Tensor empty(at::IntArrayRef size, OptDtype dtype, OptLayout layout, OptDevice device, std::optional<bool> pin, OptFormat format) {
+static Tensor empty(at::IntArrayRef size, OptDtype dtype, OptLayout layout, OptDevice device, std::optional<bool> pin,
+                    OptFormat format) {
   check_options(layout, pin);
   check_rank(size);
   DeviceScope scope(device ? device->index() : -1);
@@ -50,14 +54,15 @@ static Tensor empty(at::IntArrayRef size, OptDtype dtype, OptLayout layout, OptD
   return at::detail::empty_generic(size, allocator(), c10::DispatchKeySet(c10::DispatchKey::PrivateUse1), t, format);
 }
 
-static Tensor empty_strided(at::IntArrayRef size, at::IntArrayRef stride, OptDtype dtype, OptLayout layout, OptDevice device,
-                            std::optional<bool> pin) {
+static Tensor empty_strided(at::IntArrayRef size, at::IntArrayRef stride, OptDtype dtype, OptLayout layout,
+                            OptDevice device, std::optional<bool> pin) {
   check_options(layout, pin);
   check_rank(size);
   DeviceScope scope(device ? device->index() : -1);
   at::ScalarType t = c10::dtype_or_default(dtype);
   dtype_of(t);
-  return at::detail::empty_strided_generic(size, stride, allocator(), c10::DispatchKeySet(c10::DispatchKey::PrivateUse1), t);
+  return at::detail::empty_strided_generic(size, stride, allocator(),
+                                           c10::DispatchKeySet(c10::DispatchKey::PrivateUse1), t);
 }
 
 static Tensor empty_like_dense(const Tensor &like, at::ScalarType dtype) { // contiguous, on like's device
@@ -74,10 +79,13 @@ static void grow_storage(c10::TensorImpl *t, int64_t numel, size_t bytes) {
 void resize_tensor(c10::TensorImpl *t, c10::IntArrayRef sizes, c10::OptionalArrayRef<int64_t> strides) {
   if (t->sizes() == sizes && (!strides || t->strides() == *strides)) return;
   size_t item = t->dtype().itemsize(), offset = static_cast<size_t>(t->storage_offset());
-  grow_storage(t, c10::multiply_integers(sizes), strides ? at::detail::computeStorageNbytes(sizes, *strides, item, offset)
-                                                         : at::detail::computeStorageNbytesContiguous(sizes, item, offset));
-  if (strides) t->set_sizes_and_strides(sizes, *strides);
-  else t->set_sizes_contiguous(sizes);
+  grow_storage(t, c10::multiply_integers(sizes),
+               strides ? at::detail::computeStorageNbytes(sizes, *strides, item, offset)
+                       : at::detail::computeStorageNbytesContiguous(sizes, item, offset));
+  if (strides)
+    t->set_sizes_and_strides(sizes, *strides);
+  else
+    t->set_sizes_contiguous(sizes);
 }
 
 static const Tensor &resize_(const Tensor &self, at::IntArrayRef size, OptFormat format) {
@@ -92,7 +100,8 @@ static const Tensor &resize_(const Tensor &self, at::IntArrayRef size, OptFormat
   return self;
 }
 
-static Tensor &set_storage(Tensor &self, at::Storage source, int64_t offset, at::IntArrayRef size, at::IntArrayRef stride) {
+static Tensor &set_storage(Tensor &self, at::Storage source, int64_t offset, at::IntArrayRef size,
+                           at::IntArrayRef stride) {
   at::native::checkSetStorage(self, source, offset, size, stride);
   c10::TensorImpl *t = self.unsafeGetTensorImpl();
   t->set_storage_offset(offset);
@@ -102,19 +111,20 @@ static Tensor &set_storage(Tensor &self, at::Storage source, int64_t offset, at:
 
 static Tensor &set_empty(Tensor &self) {
   DeviceScope scope(self.device().index());
-  self.unsafeGetTensorImpl()->set_storage_keep_dtype(c10::Storage(c10::make_intrusive<c10::StorageImpl>(
-      c10::StorageImpl::use_byte_size_t(), 0, allocator(), true)));
+  self.unsafeGetTensorImpl()->set_storage_keep_dtype(
+      c10::Storage(c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), 0, allocator(), true)));
   self.unsafeGetTensorImpl()->set_storage_offset(0);
   self.unsafeGetTensorImpl()->set_sizes_contiguous({0});
   return self;
 }
 
 // ---- copies ----
-// True if t is dense and all there is in its storage: then the storage's bytes in order are t's elements by its strides.
-// perm: t's dims by decreasing stride.
+// True if t is dense and all there is in its storage: then the storage's bytes in order are t's elements by its
+// strides. perm: t's dims by decreasing stride.
 static bool fills_storage(const Tensor &t, int *perm) {
   size_t bytes = t.unsafeGetTensorImpl()->unsafe_storage().nbytes();
-  return t.storage_offset() == 0 && static_cast<size_t>(t.numel()) * t.element_size() == bytes && t.dim() <= TT_MAX_RANK &&
+  return t.storage_offset() == 0 && static_cast<size_t>(t.numel()) * t.element_size() == bytes &&
+         t.dim() <= TT_MAX_RANK &&
          tt_strides_dense(static_cast<int>(t.dim()), t.sizes().data(), t.strides().data(), perm);
 }
 
@@ -133,7 +143,8 @@ static void upload(const Tensor &dst, const Tensor &host, const int *perm, bool 
   tt_buffer *b;
   GilRelease nogil;
   if (non_blocking && is_pinned(data))
-    b = tt_buffer_from_host_async(c, tt_storage_device(s), dtype, rank, dims, data, release_tensor, new Tensor(host), &err);
+    b = tt_buffer_from_host_async(c, tt_storage_device(s), dtype, rank, dims, data, release_tensor, new Tensor(host),
+                                  &err);
   else
     b = tt_buffer_from_host(c, tt_storage_device(s), dtype, rank, dims, data, &err);
   if (!b) raise(err);
@@ -146,8 +157,8 @@ static void copy_from_host(Tensor &dst, const Tensor &src, bool non_blocking) {
   if (tt_trace *trace = tt_trace_current()) {
     Tensor host = src.to(dst.scalar_type()).contiguous();
     tt_error err{};
-    tt_storage *s = tt_trace_constant(trace, static_cast<tt_dtype>(dtype_of(host.scalar_type())), static_cast<int>(host.dim()),
-                                      host.sizes().data(), host.const_data_ptr(), &err);
+    tt_storage *s = tt_trace_constant(trace, static_cast<tt_dtype>(dtype_of(host.scalar_type())),
+                                      static_cast<int>(host.dim()), host.sizes().data(), host.const_data_ptr(), &err);
     if (!s) raise(err);
     copy_(dst, wrap_tensor(s, host.scalar_type(), host.sizes(), host.strides()), false);
     return;
@@ -178,7 +189,8 @@ static void download_storage(tt_storage *s, void *to, size_t bytes) {
 
 // src on the host: same dtype, sizes; strides as they come.
 static Tensor to_host(const Tensor &src) {
-  TORCH_CHECK(!tt_trace_current() || !(read_while_tracing = true), "the value of a tpu tensor was asked for inside a program being traced");
+  TORCH_CHECK(!tt_trace_current() || !(read_while_tracing = true),
+              "the value of a tpu tensor was asked for inside a program being traced");
   auto options = at::TensorOptions(at::kCPU);
   int perm[TT_MAX_RANK];
   if (src.numel() == 0) return at::empty_strided(src.sizes(), src.strides(), options.dtype(src.scalar_type()));
@@ -190,9 +202,11 @@ static Tensor to_host(const Tensor &src) {
   }
   size_t bytes = tt_storage_bytes(s);
   if (bytes <= 4096 || bytes <= 2 * static_cast<size_t>(src.numel()) * src.element_size()) { // cheaper than a program
-    c10::Storage whole(c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), bytes, c10::GetAllocator(at::kCPU), false));
+    c10::Storage whole(c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), bytes,
+                                                             c10::GetAllocator(at::kCPU), false));
     download_storage(s, whole.mutable_data(), bytes);
-    Tensor host = at::detail::make_tensor<c10::TensorImpl>(std::move(whole), c10::DispatchKeySet(c10::DispatchKey::CPU), src.dtype());
+    Tensor host = at::detail::make_tensor<c10::TensorImpl>(std::move(whole), c10::DispatchKeySet(c10::DispatchKey::CPU),
+                                                           src.dtype());
     host.unsafeGetTensorImpl()->set_sizes_and_strides(src.sizes(), src.strides(), src.storage_offset());
     return host;
   }
@@ -215,8 +229,8 @@ static void copy_to_host(Tensor &dst, const Tensor &src) {
 // Whole storages of one dtype and order: the buffer is shared until one of them is written.
 static bool share_buffer(const Tensor &dst, const Tensor &src) {
   int perm[TT_MAX_RANK];
-  if (tt_trace_current() || dst.scalar_type() != src.scalar_type() || dst.sizes() != src.sizes() || dst.strides() != src.strides() ||
-      !fills_storage(src, perm) || !fills_storage(dst, perm))
+  if (tt_trace_current() || dst.scalar_type() != src.scalar_type() || dst.sizes() != src.sizes() ||
+      dst.strides() != src.strides() || !fills_storage(src, perm) || !fills_storage(dst, perm))
     return false;
   tt_storage *from = storage_of(src.unsafeGetTensorImpl()), *to = storage_of(dst.unsafeGetTensorImpl());
   if (from == to) return true;
@@ -255,14 +269,20 @@ static Tensor &copy_(Tensor &self, const Tensor &src_, bool non_blocking) {
   }
   if (src.sizes() != dst.sizes()) {
     auto both = at::infer_size(dst.sizes(), src.sizes());
-    TORCH_CHECK(dst.sizes() == at::IntArrayRef(both), "output with shape ", dst.sizes(), " doesn't match the broadcast shape ", both);
+    TORCH_CHECK(dst.sizes() == at::IntArrayRef(both), "output with shape ", dst.sizes(),
+                " doesn't match the broadcast shape ", both);
   }
   bool to = dst.device().type() == kTpu, from = src.device().type() == kTpu;
-  TORCH_CHECK_NOT_IMPLEMENTED((to || dst.is_cpu()) && (from || src.is_cpu()), "copy from ", src.device(), " to ", dst.device());
-  if (!from) copy_from_host(dst, src, non_blocking);
-  else if (!to) copy_to_host(dst, src);
-  else if (dst.device() == src.device()) copy_on_device(dst, src.sizes() == dst.sizes() ? src : src.expand(dst.sizes()));
-  else copy_from_host(dst, to_host(src), false);
+  TORCH_CHECK_NOT_IMPLEMENTED((to || dst.is_cpu()) && (from || src.is_cpu()), "copy from ", src.device(), " to ",
+                              dst.device());
+  if (!from)
+    copy_from_host(dst, src, non_blocking);
+  else if (!to)
+    copy_to_host(dst, src);
+  else if (dst.device() == src.device())
+    copy_on_device(dst, src.sizes() == dst.sizes() ? src : src.expand(dst.sizes()));
+  else
+    copy_from_host(dst, to_host(src), false);
   return self;
 }
 
@@ -283,22 +303,27 @@ static at::Scalar local_scalar_dense(const Tensor &self) {
 }
 
 static bool equal(const Tensor &a, const Tensor &b) {
-  TORCH_CHECK(a.device() == b.device(), "Expected all tensors to be on the same device, but found at least two devices, ",
-              a.device(), " and ", b.device(), "!");
-  TORCH_CHECK(a.scalar_type() == b.scalar_type(), "Expected object of data type ", a.dtype(), " but got data type ", b.dtype(),
-              " for argument 'other' in call to tpu_equal");
+  TORCH_CHECK(a.device() == b.device(),
+              "Expected all tensors to be on the same device, but found at least two devices, ", a.device(), " and ",
+              b.device(), "!");
+  TORCH_CHECK(a.scalar_type() == b.scalar_type(), "Expected object of data type ", a.dtype(), " but got data type ",
+              b.dtype(), " for argument 'other' in call to tpu_equal");
   if (a.sizes() != b.sizes()) return false;
   return a.numel() == 0 || a.eq(b).all().item<bool>();
 }
 
-// How many elements a mask selects is known only when it is read: positions are found on the host, values gathered here.
+// How many elements a mask selects is known only when it is read: positions are found on the host, values gathered
+// here.
 static Tensor nonzero(const Tensor &self) {
-  return to_host(self.is_conj() || self.is_neg() ? self.resolve_conj().resolve_neg() : self).nonzero().to(self.device());
+  return to_host(self.is_conj() || self.is_neg() ? self.resolve_conj().resolve_neg() : self)
+      .nonzero()
+      .to(self.device());
 }
 
 static Tensor masked_select(const Tensor &self, const Tensor &mask) {
   TORCH_CHECK(mask.scalar_type() == at::kBool, "masked_select: expected BoolTensor for mask");
   auto size = at::infer_size(self.sizes(), mask.sizes());
+  if (size.empty()) return self.reshape(1).index({mask.reshape(1).to(self.device())});
   return self.expand(size).index({mask.expand(size).to(self.device())});
 }
 
@@ -307,7 +332,8 @@ static void record_stream(Tensor &, at::Stream) {} // running programs hold thei
 // A parameter that moves between host and device stays the same object: both are plain TensorImpls over a storage.
 static bool has_compatible_shallow_copy_type(const Tensor &self, const Tensor &from) {
   auto plain = [](const Tensor &t) {
-    return (t.is_cpu() || t.device().type() == kTpu) && t.layout() == at::kStrided && !t.is_mkldnn() && !t.is_quantized();
+    return (t.is_cpu() || t.device().type() == kTpu) && t.layout() == at::kStrided && !t.is_mkldnn() &&
+           !t.is_quantized();
   };
   return (plain(self) && plain(from)) || self.unsafeGetTensorImpl()->has_compatible_shallow_copy_type(from.key_set());
 }

@@ -157,3 +157,17 @@ def test_refused_calls_leave_nothing_behind():
     for call in 3 * calls:
         assert outcome(call, DEV)[0] != "value"
     assert live() == before
+
+
+@pytest.mark.tpu
+def test_an_interrupted_decomposition_interrupts(python):
+    code = ("import torch, torch_tpu\n"
+            "def stop(name, args): raise KeyboardInterrupt\n"
+            "torch_tpu._C.set_decompose(stop)\n"
+            "def use(x): return x\n"
+            "try:\n"
+            "    x = torch.nn.functional.grid_sample(torch.rand(1, 1, 4, 4, device='tpu'), torch.rand(1, 4, 3, 2, device='tpu'), align_corners=False)\n"
+            "    [use(i) for i in range(10)]\n"
+            "except KeyboardInterrupt: print('interrupted')\n")
+    status, out, err = python(code, TORCH_TPU_FALLBACK="silent")
+    assert status == 0 and "interrupted" in out, err

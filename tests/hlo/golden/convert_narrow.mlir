@@ -12,49 +12,54 @@ module @tt {
     %9 = stablehlo.convert %arg0 : (tensor<3xf8E4M3FN>) -> tensor<3xf32>
     %10 = stablehlo.constant dense<0.0> : tensor<3xf32>
     %11 = "stablehlo.complex"(%9, %10) : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xcomplex<f32>>
-    %12 = stablehlo.convert %arg1 : (tensor<3xf32>) -> tensor<3xf8E4M3FN>
-    %13 = stablehlo.convert %arg2 : (tensor<3xi32>) -> tensor<3xf32>
-    %14 = stablehlo.convert %13 : (tensor<3xf32>) -> tensor<3xf8E4M3FN>
-    %15 = stablehlo.constant dense<0.0> : tensor<f8E5M2>
-    %16 = stablehlo.broadcast_in_dim %15, dims = [] : (tensor<f8E5M2>) -> tensor<3xf8E5M2>
-    %17 = stablehlo.compare NE, %arg3, %16 : (tensor<3xf8E5M2>, tensor<3xf8E5M2>) -> tensor<3xi1>
-    %18 = stablehlo.convert %arg3 : (tensor<3xf8E5M2>) -> tensor<3xf32>
-    %19 = stablehlo.convert %18 : (tensor<3xf32>) -> tensor<3xi32>
-    %20 = stablehlo.convert %arg3 : (tensor<3xf8E5M2>) -> tensor<3xf32>
-    %21 = stablehlo.convert %arg3 : (tensor<3xf8E5M2>) -> tensor<3xbf16>
-    %22 = stablehlo.convert %arg3 : (tensor<3xf8E5M2>) -> tensor<3xf32>
-    %23 = "stablehlo.complex"(%22, %10) : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xcomplex<f32>>
-    %24 = stablehlo.convert %arg4 : (tensor<3xf32>) -> tensor<3xf8E5M2>
-    %25 = stablehlo.convert %arg5 : (tensor<3xi32>) -> tensor<3xf32>
-    %26 = stablehlo.convert %25 : (tensor<3xf32>) -> tensor<3xf8E5M2>
-    %27 = stablehlo.constant dense<0.0> : tensor<f8E4M3FNUZ>
-    %28 = stablehlo.broadcast_in_dim %27, dims = [] : (tensor<f8E4M3FNUZ>) -> tensor<3xf8E4M3FNUZ>
-    %29 = stablehlo.compare NE, %arg6, %28 : (tensor<3xf8E4M3FNUZ>, tensor<3xf8E4M3FNUZ>) -> tensor<3xi1>
-    %30 = stablehlo.convert %arg6 : (tensor<3xf8E4M3FNUZ>) -> tensor<3xf32>
-    %31 = stablehlo.convert %30 : (tensor<3xf32>) -> tensor<3xi32>
-    %32 = stablehlo.convert %arg6 : (tensor<3xf8E4M3FNUZ>) -> tensor<3xf32>
-    %33 = stablehlo.convert %arg6 : (tensor<3xf8E4M3FNUZ>) -> tensor<3xbf16>
-    %34 = stablehlo.convert %arg6 : (tensor<3xf8E4M3FNUZ>) -> tensor<3xf32>
-    %35 = stablehlo.convert %34 : (tensor<3xf32>) -> tensor<3xf8E5M2>
-    %36 = stablehlo.convert %arg6 : (tensor<3xf8E4M3FNUZ>) -> tensor<3xf32>
-    %37 = "stablehlo.complex"(%36, %10) : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xcomplex<f32>>
-    %38 = stablehlo.convert %arg7 : (tensor<3xf32>) -> tensor<3xf8E4M3FNUZ>
-    %39 = stablehlo.convert %arg8 : (tensor<3xi32>) -> tensor<3xf32>
-    %40 = stablehlo.convert %39 : (tensor<3xf32>) -> tensor<3xf8E4M3FNUZ>
-    %41 = stablehlo.constant dense<0.0> : tensor<f8E5M2FNUZ>
-    %42 = stablehlo.broadcast_in_dim %41, dims = [] : (tensor<f8E5M2FNUZ>) -> tensor<3xf8E5M2FNUZ>
-    %43 = stablehlo.compare NE, %arg9, %42 : (tensor<3xf8E5M2FNUZ>, tensor<3xf8E5M2FNUZ>) -> tensor<3xi1>
-    %44 = stablehlo.convert %arg9 : (tensor<3xf8E5M2FNUZ>) -> tensor<3xf32>
-    %45 = stablehlo.convert %44 : (tensor<3xf32>) -> tensor<3xi32>
-    %46 = stablehlo.convert %arg9 : (tensor<3xf8E5M2FNUZ>) -> tensor<3xf32>
-    %47 = stablehlo.convert %arg9 : (tensor<3xf8E5M2FNUZ>) -> tensor<3xbf16>
-    %48 = stablehlo.convert %arg9 : (tensor<3xf8E5M2FNUZ>) -> tensor<3xf32>
-    %49 = stablehlo.convert %48 : (tensor<3xf32>) -> tensor<3xf8E5M2>
-    %50 = stablehlo.convert %arg9 : (tensor<3xf8E5M2FNUZ>) -> tensor<3xf32>
-    %51 = "stablehlo.complex"(%50, %10) : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xcomplex<f32>>
-    %52 = stablehlo.convert %arg10 : (tensor<3xf32>) -> tensor<3xf8E5M2FNUZ>
-    %53 = stablehlo.convert %arg11 : (tensor<3xi32>) -> tensor<3xf32>
-    %54 = stablehlo.convert %53 : (tensor<3xf32>) -> tensor<3xf8E5M2FNUZ>
-    return %2, %4, %5, %6, %8, %11, %12, %14, %17, %19, %20, %21, %arg3, %23, %24, %26, %29, %31, %32, %33, %35, %37, %38, %40, %43, %45, %46, %47, %49, %51, %52, %54 : tensor<3xi1>, tensor<3xi32>, tensor<3xf32>, tensor<3xbf16>, tensor<3xf8E5M2>, tensor<3xcomplex<f32>>, tensor<3xf8E4M3FN>, tensor<3xf8E4M3FN>, tensor<3xi1>, tensor<3xi32>, tensor<3xf32>, tensor<3xbf16>, tensor<3xf8E5M2>, tensor<3xcomplex<f32>>, tensor<3xf8E5M2>, tensor<3xf8E5M2>, tensor<3xi1>, tensor<3xi32>, tensor<3xf32>, tensor<3xbf16>, tensor<3xf8E5M2>, tensor<3xcomplex<f32>>, tensor<3xf8E4M3FNUZ>, tensor<3xf8E4M3FNUZ>, tensor<3xi1>, tensor<3xi32>, tensor<3xf32>, tensor<3xbf16>, tensor<3xf8E5M2>, tensor<3xcomplex<f32>>, tensor<3xf8E5M2FNUZ>, tensor<3xf8E5M2FNUZ>
+    %12 = stablehlo.constant dense<448.0> : tensor<f32>
+    %13 = stablehlo.constant dense<-448.0> : tensor<f32>
+    %14 = stablehlo.broadcast_in_dim %13, dims = [] : (tensor<f32>) -> tensor<3xf32>
+    %15 = stablehlo.broadcast_in_dim %12, dims = [] : (tensor<f32>) -> tensor<3xf32>
+    %16 = stablehlo.clamp %14, %arg1, %15 : tensor<3xf32>
+    %17 = stablehlo.convert %16 : (tensor<3xf32>) -> tensor<3xf8E4M3FN>
+    %18 = stablehlo.convert %arg2 : (tensor<3xi32>) -> tensor<3xf32>
+    %19 = stablehlo.convert %18 : (tensor<3xf32>) -> tensor<3xf8E4M3FN>
+    %20 = stablehlo.constant dense<0.0> : tensor<f8E5M2>
+    %21 = stablehlo.broadcast_in_dim %20, dims = [] : (tensor<f8E5M2>) -> tensor<3xf8E5M2>
+    %22 = stablehlo.compare NE, %arg3, %21 : (tensor<3xf8E5M2>, tensor<3xf8E5M2>) -> tensor<3xi1>
+    %23 = stablehlo.convert %arg3 : (tensor<3xf8E5M2>) -> tensor<3xf32>
+    %24 = stablehlo.convert %23 : (tensor<3xf32>) -> tensor<3xi32>
+    %25 = stablehlo.convert %arg3 : (tensor<3xf8E5M2>) -> tensor<3xf32>
+    %26 = stablehlo.convert %arg3 : (tensor<3xf8E5M2>) -> tensor<3xbf16>
+    %27 = stablehlo.convert %arg3 : (tensor<3xf8E5M2>) -> tensor<3xf32>
+    %28 = "stablehlo.complex"(%27, %10) : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xcomplex<f32>>
+    %29 = stablehlo.convert %arg4 : (tensor<3xf32>) -> tensor<3xf8E5M2>
+    %30 = stablehlo.convert %arg5 : (tensor<3xi32>) -> tensor<3xf32>
+    %31 = stablehlo.convert %30 : (tensor<3xf32>) -> tensor<3xf8E5M2>
+    %32 = stablehlo.constant dense<0.0> : tensor<f8E4M3FNUZ>
+    %33 = stablehlo.broadcast_in_dim %32, dims = [] : (tensor<f8E4M3FNUZ>) -> tensor<3xf8E4M3FNUZ>
+    %34 = stablehlo.compare NE, %arg6, %33 : (tensor<3xf8E4M3FNUZ>, tensor<3xf8E4M3FNUZ>) -> tensor<3xi1>
+    %35 = stablehlo.convert %arg6 : (tensor<3xf8E4M3FNUZ>) -> tensor<3xf32>
+    %36 = stablehlo.convert %35 : (tensor<3xf32>) -> tensor<3xi32>
+    %37 = stablehlo.convert %arg6 : (tensor<3xf8E4M3FNUZ>) -> tensor<3xf32>
+    %38 = stablehlo.convert %arg6 : (tensor<3xf8E4M3FNUZ>) -> tensor<3xbf16>
+    %39 = stablehlo.convert %arg6 : (tensor<3xf8E4M3FNUZ>) -> tensor<3xf32>
+    %40 = stablehlo.convert %39 : (tensor<3xf32>) -> tensor<3xf8E5M2>
+    %41 = stablehlo.convert %arg6 : (tensor<3xf8E4M3FNUZ>) -> tensor<3xf32>
+    %42 = "stablehlo.complex"(%41, %10) : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xcomplex<f32>>
+    %43 = stablehlo.convert %arg7 : (tensor<3xf32>) -> tensor<3xf8E4M3FNUZ>
+    %44 = stablehlo.convert %arg8 : (tensor<3xi32>) -> tensor<3xf32>
+    %45 = stablehlo.convert %44 : (tensor<3xf32>) -> tensor<3xf8E4M3FNUZ>
+    %46 = stablehlo.constant dense<0.0> : tensor<f8E5M2FNUZ>
+    %47 = stablehlo.broadcast_in_dim %46, dims = [] : (tensor<f8E5M2FNUZ>) -> tensor<3xf8E5M2FNUZ>
+    %48 = stablehlo.compare NE, %arg9, %47 : (tensor<3xf8E5M2FNUZ>, tensor<3xf8E5M2FNUZ>) -> tensor<3xi1>
+    %49 = stablehlo.convert %arg9 : (tensor<3xf8E5M2FNUZ>) -> tensor<3xf32>
+    %50 = stablehlo.convert %49 : (tensor<3xf32>) -> tensor<3xi32>
+    %51 = stablehlo.convert %arg9 : (tensor<3xf8E5M2FNUZ>) -> tensor<3xf32>
+    %52 = stablehlo.convert %arg9 : (tensor<3xf8E5M2FNUZ>) -> tensor<3xbf16>
+    %53 = stablehlo.convert %arg9 : (tensor<3xf8E5M2FNUZ>) -> tensor<3xf32>
+    %54 = stablehlo.convert %53 : (tensor<3xf32>) -> tensor<3xf8E5M2>
+    %55 = stablehlo.convert %arg9 : (tensor<3xf8E5M2FNUZ>) -> tensor<3xf32>
+    %56 = "stablehlo.complex"(%55, %10) : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xcomplex<f32>>
+    %57 = stablehlo.convert %arg10 : (tensor<3xf32>) -> tensor<3xf8E5M2FNUZ>
+    %58 = stablehlo.convert %arg11 : (tensor<3xi32>) -> tensor<3xf32>
+    %59 = stablehlo.convert %58 : (tensor<3xf32>) -> tensor<3xf8E5M2FNUZ>
+    return %2, %4, %5, %6, %8, %11, %17, %19, %22, %24, %25, %26, %arg3, %28, %29, %31, %34, %36, %37, %38, %40, %42, %43, %45, %48, %50, %51, %52, %54, %56, %57, %59 : tensor<3xi1>, tensor<3xi32>, tensor<3xf32>, tensor<3xbf16>, tensor<3xf8E5M2>, tensor<3xcomplex<f32>>, tensor<3xf8E4M3FN>, tensor<3xf8E4M3FN>, tensor<3xi1>, tensor<3xi32>, tensor<3xf32>, tensor<3xbf16>, tensor<3xf8E5M2>, tensor<3xcomplex<f32>>, tensor<3xf8E5M2>, tensor<3xf8E5M2>, tensor<3xi1>, tensor<3xi32>, tensor<3xf32>, tensor<3xbf16>, tensor<3xf8E5M2>, tensor<3xcomplex<f32>>, tensor<3xf8E4M3FNUZ>, tensor<3xf8E4M3FNUZ>, tensor<3xi1>, tensor<3xi32>, tensor<3xf32>, tensor<3xbf16>, tensor<3xf8E5M2>, tensor<3xcomplex<f32>>, tensor<3xf8E5M2FNUZ>, tensor<3xf8E5M2FNUZ>
   }
 }
