@@ -16,7 +16,7 @@ static bool find_format(tt_dtype t, format *f) {
   switch (t) {
     case TT_F16: *f = (format){10, 15, 0x7BFF, 0x7C00, 0x7E00, true}; return true;
     case TT_BF16: *f = (format){7, 127, 0x7F7F, 0x7F80, 0x7FC0, true}; return true;
-    case TT_F8E4M3FN: *f = (format){3, 7, 0x7E, 0x7F, 0x7F, true}; return true;
+    case TT_F8E4M3FN: *f = (format){3, 7, 0x7E, 0x7E, 0x7F, true}; return true; /* torch saturates: infinity too */
     case TT_F8E5M2: *f = (format){2, 15, 0x7B, 0x7C, 0x7E, true}; return true;
     case TT_F8E4M3FNUZ: *f = (format){3, 8, 0x7F, 0x80, 0x80, false}; return true;
     case TT_F8E5M2FNUZ: *f = (format){2, 16, 0x7F, 0x80, 0x80, false}; return true;
@@ -62,7 +62,8 @@ static uint64_t encode(tt_dtype t, double v, double *rounded) {
   }
   if (bits > f.max) {
     bits = f.inf;
-    *rounded = t == TT_F4E2M1FN ? (sign ? -6 : 6) : f.inf == f.nan ? NAN : sign ? -INFINITY : INFINITY;
+    double most = t == TT_F4E2M1FN ? 6 : t == TT_F8E4M3FN ? 448 : f.inf == f.nan ? NAN : INFINITY;
+    *rounded = sign ? -most : most;
   }
   if (!bits && !f.negative_zero) return 0;
   unsigned width = tt_dtype_bits(t);
