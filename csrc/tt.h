@@ -46,8 +46,6 @@ typedef enum tt_dtype {
 } tt_dtype;
 TT_API const char *tt_dtype_name(tt_dtype t); /* torch's name, "float32"; static */
 TT_API const char *tt_dtype_hlo(tt_dtype t);  /* StableHLO's name, "f32"; static */
-/* torch.set_default_dtype: what integers become in division, sqrt and the like. It is not part of a key: say it before calls. */
-TT_API void tt_set_default_dtype(tt_dtype t);
 TT_API unsigned tt_dtype_bits(tt_dtype t);    /* storage bits of one element: 8 for bool, 4 for packed f4, 128 for c128 */
 
 /* ---- plugins, clients, devices ---- */

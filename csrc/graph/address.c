@@ -95,7 +95,7 @@ void tt_address_give(void *address) {
   pthread_mutex_unlock(&space.lock);
 }
 
-tt_storage *tt_address_owner(const void *address) {
+tt_storage *tt_storage_from_address(const void *address) {
   struct region *r;
   size_t block;
   pthread_mutex_lock(&space.lock);
@@ -103,5 +103,3 @@ tt_storage *tt_address_owner(const void *address) {
   pthread_mutex_unlock(&space.lock);
   return owner;
 }
-
-tt_storage *tt_storage_from_address(const void *address) { return tt_address_owner(address); }

@@ -45,7 +45,6 @@ void tt_storage_pool_clear(void); /* frees pooled records: for leak checks */
 /* ---- addresses: a reserved, never mapped range, cut into power-of-two classes ---- */
 void *tt_address_take(size_t bytes, tt_storage *owner, tt_error *err); /* NULL for 0 bytes, and on failure (then err is set) */
 void tt_address_give(void *address);
-tt_storage *tt_address_owner(const void *address); /* NULL if none */
 
 /* ---- scalars: small immutable buffers by value, kept for the next call that needs the same ---- */
 typedef struct tt_scalar { uint8_t dtype; uint8_t bits[16]; } tt_scalar;

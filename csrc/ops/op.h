@@ -89,6 +89,6 @@ bool tt_is_complex(tt_dtype t);
 bool tt_is_integral(tt_dtype t); /* integers, without bool */
 bool tt_is_signed(tt_dtype t);
 tt_dtype tt_promote(tt_dtype a, tt_dtype b);
-extern tt_dtype tt_default_dtype; /* set by tt_set_default_dtype; f32 at start */
+extern tt_dtype tt_default_dtype; /* torch.get_default_dtype(), set by the shim; part of each key */
 tt_dtype tt_real_of(tt_dtype t); /* c64 -> f32; others themselves */
 #endif

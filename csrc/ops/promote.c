@@ -6,7 +6,6 @@
 #include "ops/ctx.h"
 
 tt_dtype tt_default_dtype = TT_F32;
-void tt_set_default_dtype(tt_dtype t) { tt_default_dtype = t; }
 
 bool tt_is_float(tt_dtype t) { return (t >= TT_F16 && t <= TT_F64) || (t >= TT_F8E4M3FN && t <= TT_F4E2M1FN); }
 bool tt_is_complex(tt_dtype t) { return t == TT_C64 || t == TT_C128; }

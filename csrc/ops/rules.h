@@ -208,7 +208,6 @@ tt_rule rule_chunk_cat;
 tt_rule rule_diagonal_copy;
 tt_rule rule_expand_copy;
 tt_rule rule_flip;
-tt_rule rule_part_backward;
 tt_rule rule_part_copy;
 tt_rule rule_part_scatter;
 tt_rule rule_permute_copy;

@@ -269,18 +269,6 @@ static hlo spread(hlo_module *m, hlo value, hlo fill, int dim, span s, int64_t n
   return pad(m, value, fill, &p);
 }
 
-/* (grad_output, sizes, dim, index) or (grad_output, sizes, dim, start, end, step) */
-void rule_part_backward(tt_ctx *c) {
-  int rank = c->want[0].rank, dim = tt_dim(c, 2, rank, 0);
-  int64_t n = c->want[0].dims[dim], start = tt_int(c, 3, 0);
-  hlo grad = tt_in(c, 0);
-  bool select = c->op->hlo[1] == 'e'; /* "select", else "slice" */
-  if (start < 0 && select) start += n;
-  span s = select ? (span){start, 1, 1} : span_of(start, tt_int(c, 4, INT64_MAX), tt_int(c, 5, 1), n);
-  if (select) grad = hlo_unsqueeze(c->m, grad, dim);
-  c->result[0] = s.count == 0 ? blank(c, 0) : spread(c->m, grad, zero_of(c->m, c->dtype), dim, s, n);
-}
-
 /* (self, src, dim, index) or (self, src, dim, start, end, step) */
 void rule_part_scatter(tt_ctx *c) {
   hlo_module *m = c->m;

@@ -16,7 +16,7 @@ void tt_buffer_pool_clear(void); /* frees pooled records: for leak checks */
 /* What a result buffer is: kept in the plan, so that PJRT is not asked. Borrowed by the buffer: must outlive it. */
 typedef struct tt_type { uint8_t dtype, rank; int64_t bytes; const int64_t *dims; } tt_type;
 
-/* ---- executables: reference counted, any thread ---- */
+/* ---- executables: any thread; owned by the cache ---- */
 typedef struct tt_executable tt_executable;
 /* Compiles StableHLO text. Options are those of the plugin's platform (tt_compile_options). New. */
 tt_executable *tt_executable_compile(tt_client *c, const char *text, size_t length, tt_error *err);
