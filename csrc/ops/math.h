@@ -27,4 +27,9 @@ static inline hlo is(hlo_module *m, hlo a, double v) { return hlo_compare(m, "EQ
 static inline hlo is_nan(hlo_module *m, hlo a) { return hlo_compare(m, "NE", a, a); }
 static inline hlo choose(hlo_module *m, hlo p, hlo a, hlo b) { return hlo_select(m, p, a, b); }
 static inline hlo choose_number(hlo_module *m, hlo p, double v, hlo b) { return hlo_select(m, p, constant_like(m, b, v), b); }
+/* Of complex numbers each part by itself: inf times a complex constant would have NaN parts. */
+static inline hlo scaled(hlo_module *m, hlo x, double v) {
+  if (!x || !tt_is_complex((tt_dtype)x->dtype)) return times(m, x, v);
+  return hlo_complex_of(m, times(m, hlo_unary(m, "real", x), v), times(m, hlo_unary(m, "imag", x), v));
+}
 #endif

@@ -98,6 +98,11 @@ tt_rule rule_unary;
 tt_rule rule_where;
 tt_rule rule_xlogy;
 
+/* fft.c */
+tt_rule rule_fft_c2c;
+tt_rule rule_fft_c2r;
+tt_rule rule_fft_r2c;
+
 /* index.c */
 tt_rule rule_embedding;
 tt_rule rule_gather;

@@ -115,12 +115,6 @@ static hlo digamma_of(hlo_module *m, hlo x) { /* at 0 the pole's side is the zer
   return choose(m, is(m, x, 0), over(m, -1, x), hlo_unary(m, "chlo.digamma", x));
 }
 
-/* Of complex numbers each part by itself: inf times a complex constant would have NaN parts. */
-static hlo scaled(hlo_module *m, hlo x, double v) {
-  if (!x || !tt_is_complex((tt_dtype)x->dtype)) return times(m, x, v);
-  return hlo_complex_of(m, times(m, hlo_unary(m, "real", x), v), times(m, hlo_unary(m, "imag", x), v));
-}
-
 static hlo exp2_of(hlo_module *m, hlo x) {
   if (!x || tt_is_complex((tt_dtype)x->dtype)) return exponential(m, times(m, x, LN2));
   return hlo_binary(m, "power", hlo_full_like(m, x, 2), x);

@@ -318,11 +318,21 @@ struct Outputs {
 };
 } // namespace
 
+// Who says what a call returns: torch_tpu/_meta.py where torch's Meta kernel is not the CPU's.
+static c10::OperatorHandle meta_of(const Entry &e) {
+  const c10::OperatorName &name = e.handle.operator_name();
+  if (name.name.compare(0, 6, "aten::") == 0)
+    if (auto own = c10::Dispatcher::singleton().findSchema({"torch_tpu::" + name.name.substr(6), name.overload_name}))
+      return *own;
+  return e.handle;
+}
+
 // False if torch cannot say: no Meta kernel, or what is returned depends on values. A call that Meta refuses raises.
 static bool meta_outputs(Entry &e, const c10::IValue *args, Outputs &out) {
   bool fresh = !e.outs.empty(); // what returns its arguments, or nothing, can do without an answer
   for (const ReturnInfo &r : e.returns) fresh |= r.alias < 0;
-  if (!e.handle.hasComputedKernelForDispatchKey(c10::DispatchKey::Meta)) return !fresh;
+  c10::OperatorHandle asked = meta_of(e);
+  if (!asked.hasComputedKernelForDispatchKey(c10::DispatchKey::Meta)) return !fresh;
   MetaArgs meta;
   torch::jit::Stack stack;
   std::vector<Kind> kinds(e.n_stack, Kind::None);
@@ -333,7 +343,7 @@ static bool meta_outputs(Entry &e, const c10::IValue *args, Outputs &out) {
   try {
     at::AutoDispatchBelowADInplaceOrView below;
     c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
-    e.handle.callBoxed(stack);
+    asked.callBoxed(stack);
   } catch (const c10::NotImplementedError &) { // torch's fallback for Meta ends here too
     return !fresh;
   } catch (const std::exception &x) {

@@ -1,0 +1,55 @@
+"""Sizes and strides of results as the CPU gives them, where torch's Meta kernels give CUDA's.
+
+A Meta kernel that cannot see a device takes CUDA for it. The native side asks an operator of the same name and schema in
+torch_tpu's namespace first; these have nothing but a Meta kernel, and torch's own are left alone."""
+import torch
+
+_library = torch.library.Library("torch_tpu", "FRAGMENT")
+
+
+def _answers(name):
+    def keep(fn):
+        _library.define(str(getattr(torch.ops.aten, name).default._schema).removeprefix("aten::"))
+        _library.impl(name, fn, "Meta")
+        return fn
+
+    return keep
+
+
+# ---- Fourier transforms: what is transformed lies innermost, and the rest in the order of its strides ----
+def _strided(x, dims, sizes, dtype):
+    batch = sorted((d for d in range(x.dim()) if d not in dims), key=x.stride, reverse=True)
+    strides, step = [0] * x.dim(), 1
+    for d in reversed([*batch, *dims]):
+        strides[d] = step
+        step *= sizes[d]
+    return torch.empty_strided(sizes, strides, dtype=dtype, device="meta")
+
+
+def _by_stride(x, dims):
+    return sorted(dims, key=x.stride, reverse=True)
+
+
+@_answers("_fft_c2c")
+def fft_c2c(self, dim, normalization, forward):
+    torch._check(self.is_complex())
+    return _strided(self, _by_stride(self, dim), self.shape, self.dtype) if dim else self.clone()
+
+
+@_answers("_fft_r2c")
+def fft_r2c(self, dim, normalization, onesided):
+    torch._check(self.is_floating_point())
+    sizes = list(self.shape)
+    if onesided:
+        sizes[dim[-1]] = sizes[dim[-1]] // 2 + 1
+    return _strided(self, [*_by_stride(self, dim[:-1]), dim[-1]], sizes, self.dtype.to_complex())
+
+
+@_answers("_fft_c2r")
+def fft_c2r(self, dim, normalization, last_dim_size):
+    torch._check(self.is_complex())
+    if len(dim) > 1:
+        self = fft_c2c(self, dim[:-1], normalization, False)
+    sizes = list(self.shape)
+    sizes[dim[-1]] = last_dim_size
+    return _strided(self, dim[-1:], sizes, self.dtype.to_real())
