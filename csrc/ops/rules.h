@@ -57,6 +57,9 @@ tt_rule rule_addr;
 tt_rule rule_int_mm;
 tt_rule rule_matmul;
 
+/* eigen.c */
+tt_rule rule_eigh;
+
 /* elementwise.c */
 tt_rule rule_abs;
 tt_rule rule_add;

@@ -41,6 +41,7 @@ static const tt_op table[] = {
   {"_fused_sgd_.tensor_lr",                      rule_fused_sgd,                        "",                      PROMOTE_NONE,      0,                                  "a step of SGD"},
   {"_index_put_impl_",                           rule_index_put,                        "",                      PROMOTE_TO_RESULT, 0,                                  "self[i, :, j] = values"},
   {"_int_mm",                                    rule_int_mm,                           "",                      PROMOTE_NONE,      OP_MATMUL,                          "self @ mat2 of int8 in int32"},
+  {"_linalg_eigh",                               rule_eigh,                             "",                      PROMOTE_NONE,      0,                                  "eigenvalues and eigenvectors of Hermitian matrices"},
   {"_log_softmax",                               rule_softmax,                          "log",                   PROMOTE_DEFAULT,   OP_COMPUTE_F32,                     "self - log(sum(exp(self)))"},
   {"_log_softmax_backward_data",                 rule_softmax_backward,                 "log",                   PROMOTE_DEFAULT,   OP_COMPUTE_F32,                     "gradient of log_softmax"},
   {"_logcumsumexp",                              rule_running_logsumexp,                "",                      PROMOTE_TO_RESULT, OP_COMPUTE_F32,                     "running logsumexp"},
