@@ -10,6 +10,7 @@ import threading
 import torch
 
 from . import _C
+from . import _distance  # noqa: F401  adds its decompositions
 from ._fused import DECOMPOSITIONS
 
 _functions = {}  # operator name -> (function, overload) or None

@@ -88,3 +88,44 @@ def test_a_larger_matrix_is_no_larger_program(dev, tmp_path, python):
         assert python(code.format(n), TORCH_TPU_DUMP=str(folder))[0] == 0
         lengths.append(sum(f.stat().st_size for f in folder.glob("*.mlir")))
     assert lengths[1] < lengths[0] * 1.1
+
+
+# ---- distances ----
+@pytest.mark.parametrize("p", [0, 0.5, 1, 1.5, 2, 3, float("inf")])
+def test_distances_and_gradients(dev, p):
+    x, y = torch.randn(2, 4, 3, dtype=torch.float64), torch.randn(5, 3, dtype=torch.float64)
+    y[2] = x[0, 1]  # a distance of 0
+    results = []
+    for d in ("cpu", dev):
+        a, b = x.detach().to(d).requires_grad_(), y.detach().to(d).requires_grad_()
+        across, inside = torch.cdist(a, b, p), torch.nn.functional.pdist(b, p)
+        (across.square().sum() + inside.square().sum()).backward()
+        grads = [a.grad, b.grad] if p else []  # of p = 0 the CPU leaves some of them unset
+        results.append([t.detach().cpu() for t in (across, inside, *grads)])
+        assert p or d == "cpu" or (a.grad.count_nonzero() + b.grad.count_nonzero()).item() == 0
+    for got, wanted in zip(*results):
+        torch.testing.assert_close(got, wanted)
+
+
+@pytest.mark.parametrize("mode", ["use_mm_for_euclid_dist_if_necessary", "use_mm_for_euclid_dist", "donot_use_mm_for_euclid_dist"])
+def test_cdist_by_products(dev, mode):
+    results = []
+    for d in ("cpu", dev):
+        torch.manual_seed(1)
+        a, b = torch.randn(30, 6).to(d).requires_grad_(), torch.randn(2, 8, 6).to(d)
+        distances = torch.cdist(a, b, compute_mode=mode)
+        distances.sum().backward()
+        results.append([distances.detach().cpu(), a.grad.cpu()])
+    for got, wanted in zip(*results):
+        torch.testing.assert_close(got, wanted)
+
+
+def test_distances_of_nothing(dev):
+    for n, columns in [(1, 3), (0, 3), (4, 0)]:
+        x = torch.randn(n, columns)
+        a = x.to(dev).requires_grad_()
+        got = torch.nn.functional.pdist(a)
+        torch.testing.assert_close(got.detach().cpu(), torch.nn.functional.pdist(x))
+        got.sum().backward()
+        assert a.grad.cpu().count_nonzero() == 0
+        torch.testing.assert_close(torch.cdist(a, a).detach().cpu(), torch.cdist(x, x))
