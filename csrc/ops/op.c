@@ -96,6 +96,20 @@ const int64_t *tt_in_dims(tt_ctx *c, int i) {
   return a->tag == TT_ARG_TENSOR ? a->tensor->sizes : no_dims;
 }
 
+bool tt_in_contiguous(tt_ctx *c, int i) {
+  const tt_arg *a = arg(c, i);
+  if (a->tag != TT_ARG_TENSOR) return true;
+  const tt_tensor *t = a->tensor;
+  int64_t step = 1;
+  bool in_order = true;
+  for (int k = t->rank - 1; k >= 0; k--) {
+    if (t->sizes[k] == 0) return true;
+    in_order &= t->sizes[k] == 1 || t->strides[k] == step;
+    step *= t->sizes[k];
+  }
+  return in_order;
+}
+
 /* ---- static arguments ---- */
 
 int64_t tt_int(tt_ctx *c, int i, int64_t otherwise) {

@@ -65,6 +65,7 @@ hlo tt_elem_as(tt_ctx *c, int i, int e, tt_dtype t);
 uint8_t tt_in_dtype(tt_ctx *c, int i);             /* without reading it; TT_NO_DTYPE for None */
 int tt_in_rank(tt_ctx *c, int i);                  /* scalars: 0 */
 const int64_t *tt_in_dims(tt_ctx *c, int i);
+bool tt_in_contiguous(tt_ctx *c, int i);           /* a tensor that is row-major in memory: for the few ops whose results depend on it */
 int64_t tt_int(tt_ctx *c, int i, int64_t otherwise);   /* int or bool argument; otherwise if None */
 bool tt_bool(tt_ctx *c, int i);                    /* None is false */
 const char *tt_str(tt_ctx *c, int i);              /* "" if None */

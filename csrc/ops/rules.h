@@ -117,6 +117,25 @@ tt_rule rule_masked_index;
 tt_rule rule_search_sorted;
 tt_rule rule_take;
 
+/* linalg.c */
+tt_rule rule_cholesky;
+tt_rule rule_cholesky_inverse;
+tt_rule rule_cholesky_solve;
+tt_rule rule_det;
+tt_rule rule_geqrf;
+tt_rule rule_householder_product;
+tt_rule rule_inverse;
+tt_rule rule_lu;
+tt_rule rule_lu_factor;
+tt_rule rule_lu_solve;
+tt_rule rule_lu_unpack;
+tt_rule rule_ormqr;
+tt_rule rule_qr;
+tt_rule rule_slogdet;
+tt_rule rule_solve;
+tt_rule rule_solve_triangular;
+tt_rule rule_triangular_solve;
+
 /* loss.c */
 tt_rule rule_binary_cross_entropy;
 tt_rule rule_binary_cross_entropy_backward;
