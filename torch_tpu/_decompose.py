@@ -10,7 +10,7 @@ import threading
 import torch
 
 from . import _C
-from . import _distance  # noqa: F401  adds its decompositions
+from . import _decompositions, _distance  # noqa: F401  (they add to the table)
 from ._fused import DECOMPOSITIONS
 
 _functions = {}  # operator name -> (function, overload) or None
@@ -88,7 +88,7 @@ def _find(name):
     writes = [
         i for i, a in enumerate(op._schema.arguments) if a.alias_info is not None and a.alias_info.is_write
     ]
-    if not writes:
+    if not writes or op in DECOMPOSITIONS:
         return (fn, op, None) if fn else None
     functional = _functional(op)
     if functional is not None:
@@ -134,10 +134,8 @@ def run(name, args):
         _names().pop()
     results = _flat(result, [])
     if writes is not None:
-        for i, value in zip(writes, results):
-            targets = args[i] if isinstance(args[i], list) else [args[i]]
-            for target in targets:
-                target.copy_(value)
+        for target, value in zip(_flat([args[i] for i in writes], []), results):
+            target.copy_(value)
         results = []
     else:
         # What the operator returns as its own argument is not new.

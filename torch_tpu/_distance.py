@@ -5,7 +5,7 @@ import math
 
 import torch
 
-from ._fused import _decomposes
+from ._fused import decomposes
 
 MOST_ROWS_BY_DIFFERENCES = 25  # beyond that, compute_mode 0 takes distances of p = 2 from a matrix product
 
@@ -44,7 +44,7 @@ def _norm_gradient(diff, grad, dist, p):
     return torch.where(nothing, 0.0, share)
 
 
-@_decomposes("_euclidean_dist")
+@decomposes("_euclidean_dist")
 def euclidean_dist(x1, x2):
     squares1, squares2 = x1.square().sum(-1, True), x2.square().sum(-1, True)
     left = torch.cat([-2 * x1, squares1, torch.ones_like(squares1)], -1)
@@ -52,7 +52,7 @@ def euclidean_dist(x1, x2):
     return (left @ right.mT).clamp_min(0).sqrt()
 
 
-@_decomposes("_cdist_forward")
+@decomposes("_cdist_forward")
 def cdist_forward(x1, x2, p, compute_mode):
     rows = max(x1.shape[-2], x2.shape[-2])
     if x1.shape[-1] == 0:
@@ -63,7 +63,7 @@ def cdist_forward(x1, x2, p, compute_mode):
     return _norm(_differences(x1, x2), p)
 
 
-@_decomposes("_cdist_backward")
+@decomposes("_cdist_backward")
 def cdist_backward(grad, x1, x2, p, cdist):
     if p == 0 or grad.numel() == 0:
         batch = torch.broadcast_shapes(x1.shape[:-2], x2.shape[:-2])
@@ -77,7 +77,7 @@ def _pairs(n, device):
     return i * n + j
 
 
-@_decomposes("_pdist_forward")
+@decomposes("_pdist_forward")
 def pdist_forward(self, p=2.0):
     n = self.shape[0]
     if n <= 1 or self.shape[1] == 0:
@@ -85,7 +85,7 @@ def pdist_forward(self, p=2.0):
     return _norm(_differences(self, self), p).flatten()[_pairs(n, self.device)]
 
 
-@_decomposes("_pdist_backward")
+@decomposes("_pdist_backward")
 def pdist_backward(grad, self, p, pdist):
     n = self.shape[0]
     if n <= 1 or p == 0 or self.shape[1] == 0:

@@ -9,11 +9,17 @@ from torch.nn import functional as F
 
 DECOMPOSITIONS = {}
 _meta = torch.library.Library("aten", "IMPL", "Meta")
+_MAY_BE_META = ("Meta", "CompositeExplicitAutograd", "CompositeExplicitAutogradNonFunctional", "CompositeImplicitAutograd")
 
 
-def _decomposes(name):
+def decomposes(name):
+    """Keeps a function as the decomposition of aten::name, and as its Meta kernel where torch has none."""
+
     def keep(fn):
-        DECOMPOSITIONS[getattr(torch.ops.aten, name).default] = fn
+        op = getattr(torch.ops.aten, name).default
+        DECOMPOSITIONS[op] = fn
+        if not any(torch._C._dispatch_has_kernel_for_dispatch_key(op.name(), key) for key in _MAY_BE_META):
+            _meta.impl(name, fn)
         return fn
 
     return keep
@@ -24,7 +30,7 @@ def _plus(x, bias):
 
 
 # ---- recurrent cells ----
-@_decomposes("_thnn_fused_lstm_cell")
+@decomposes("_thnn_fused_lstm_cell")
 def lstm_cell(input_gates, hidden_gates, cx, input_bias=None, hidden_bias=None):
     i, f, g, o = _plus(_plus(input_gates + hidden_gates, input_bias), hidden_bias).chunk(4, 1)
     i, f, g, o = i.sigmoid(), f.sigmoid(), g.tanh(), o.sigmoid()
@@ -32,7 +38,7 @@ def lstm_cell(input_gates, hidden_gates, cx, input_bias=None, hidden_bias=None):
     return o * cy.tanh(), cy, torch.cat([i, f, g, o], 1)
 
 
-@_decomposes("_thnn_fused_lstm_cell_backward_impl")
+@decomposes("_thnn_fused_lstm_cell_backward_impl")
 def lstm_cell_backward(grad_hy, grad_cy, cx, cy, workspace, has_bias):
     i, f, g, o = workspace.chunk(4, 1)
     t = cy.tanh()
@@ -44,7 +50,7 @@ def lstm_cell_backward(grad_hy, grad_cy, cx, cy, workspace, has_bias):
     return grad_gates, grad * f, grad_gates.sum(0) if has_bias else None
 
 
-@_decomposes("_thnn_fused_gru_cell")
+@decomposes("_thnn_fused_gru_cell")
 def gru_cell(input_gates, hidden_gates, hx, input_bias=None, hidden_bias=None):
     ir, iz, inew = _plus(input_gates, input_bias).chunk(3, 1)
     hr, hz, hnew = _plus(hidden_gates, hidden_bias).chunk(3, 1)
@@ -53,7 +59,7 @@ def gru_cell(input_gates, hidden_gates, hx, input_bias=None, hidden_bias=None):
     return n + z * (hx - n), torch.cat([r, z, n, hx, hnew], 1)
 
 
-@_decomposes("_thnn_fused_gru_cell_backward")
+@decomposes("_thnn_fused_gru_cell_backward")
 def gru_cell_backward(grad_hy, workspace, has_bias):
     r, z, n, hx, hnew = workspace.chunk(5, 1)
     grad_n = grad_hy * (1 - z) * (1 - n * n)
@@ -62,21 +68,6 @@ def gru_cell_backward(grad_hy, workspace, has_bias):
     grad_input = torch.cat([grad_r, grad_z, grad_n], 1)
     grad_hidden = torch.cat([grad_r, grad_z, grad_n * r], 1)
     return grad_input, grad_hidden, grad_hy * z, grad_input.sum(0) if has_bias else None, grad_hidden.sum(0) if has_bias else None
-
-
-def _gru_cell_meta(input_gates, hidden_gates, hx, input_bias=None, hidden_bias=None):
-    return torch.empty_like(hx), hx.new_empty(hx.shape[0], 5 * hx.shape[1])
-
-
-def _gru_cell_backward_meta(grad_hy, workspace, has_bias):
-    rows, columns = grad_hy.shape
-    gates = [grad_hy.new_empty(rows, 3 * columns) for _ in range(2)]
-    biases = [grad_hy.new_empty(3 * columns) if has_bias else None for _ in range(2)]
-    return *gates, torch.empty_like(grad_hy), *biases
-
-
-_meta.impl("_thnn_fused_gru_cell", _gru_cell_meta)
-_meta.impl("_thnn_fused_gru_cell_backward", _gru_cell_backward_meta)
 
 
 # ---- attention ----
@@ -91,7 +82,7 @@ def _attention_weights(q, k, mask, mask_type):
     return scores.softmax(-1)
 
 
-@_decomposes("_native_multi_head_attention")
+@decomposes("_native_multi_head_attention")
 def multi_head_attention(query, key, value, embed_dim, num_head, qkv_weight, qkv_bias, proj_weight, proj_bias, mask=None,
                          need_weights=True, average_attn_weights=True, mask_type=None):
     def heads(x, part):
@@ -106,7 +97,7 @@ def multi_head_attention(query, key, value, embed_dim, num_head, qkv_weight, qkv
     return F.linear(y, proj_weight, proj_bias), weights if need_weights else None
 
 
-@_decomposes("_transformer_encoder_layer_fwd")
+@decomposes("_transformer_encoder_layer_fwd")
 def transformer_encoder_layer(src, embed_dim, num_heads, qkv_weight, qkv_bias, proj_weight, proj_bias, use_gelu, norm_first, eps,
                               norm_weight_1, norm_bias_1, norm_weight_2, norm_bias_2, ffn_weight_1, ffn_bias_1, ffn_weight_2,
                               ffn_bias_2, mask=None, mask_type=None):

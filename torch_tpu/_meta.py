@@ -7,9 +7,14 @@ import torch
 _library = torch.library.Library("torch_tpu", "FRAGMENT")
 
 
+def _overload(name):
+    base, _, overload = name.partition(".")
+    return getattr(getattr(torch.ops.aten, base), overload or "default")
+
+
 def _answers(name):
     def keep(fn):
-        _library.define(str(getattr(torch.ops.aten, name).default._schema).removeprefix("aten::"))
+        _library.define(str(_overload(name)._schema).removeprefix("aten::"))
         _library.impl(name, fn, "Meta")
         return fn
 
@@ -53,3 +58,24 @@ def fft_c2r(self, dim, normalization, last_dim_size):
     sizes = list(self.shape)
     sizes[dim[-1]] = last_dim_size
     return _strided(self, dim[-1:], sizes, self.dtype.to_real())
+
+
+# ---- saved statistics: the input's dtype, but float32 beside parameters of another dtype (torch's "mixed" types) ----
+def _statistics(name, parameters):
+    op = _overload(name)
+
+    def meta(*args):
+        result = list(op(*args))
+        given = next((a.dtype for a in args[parameters] if a is not None), args[0].dtype)
+        dtype = args[0].dtype if given == args[0].dtype else torch.float32
+        result[1:3] = [r.to(dtype) for r in result[1:3]]
+        return tuple(result)
+
+    _answers(name)(meta)
+
+
+_statistics("native_layer_norm", slice(2, 4))
+_statistics("native_batch_norm", slice(1, 5))
+_statistics("_batch_norm_with_update", slice(1, 5))
+_statistics("_native_batch_norm_legit", slice(1, 5))
+_statistics("_native_batch_norm_legit.no_stats", slice(1, 3))

@@ -344,6 +344,7 @@ tt_code shim_register(tt_error *err) {
     register_operators();
     register_tensor_operators();
     register_decompositions();
+    register_sparse();
     register_autocast();
     return TT_OK;
   } catch (const std::exception &x) {

@@ -302,7 +302,6 @@ struct Outputs {
   std::vector<tt_output> outputs;
   std::vector<at::Tensor> outs; // what became of out= arguments
   void add(const at::Tensor &t) {
-    tensors.push_back(t);
     tt_output o{};
     if (t.defined()) {
       TORCH_CHECK_NOT_IMPLEMENTED(t.dim() <= TT_MAX_RANK, "tpu tensors have at most ", int{TT_MAX_RANK}, " dims, got ",
@@ -327,6 +326,11 @@ static c10::OperatorHandle meta_of(const Entry &e) {
   return e.handle;
 }
 
+template <class F> static void each_tensor(const c10::IValue &v, F f) { // of a tensor or a list of them
+  if (!v.isTensorList()) return f(v.toTensor());
+  for (const at::Tensor &t : v.toTensorVector()) f(t);
+}
+
 // False if torch cannot say: no Meta kernel, or what is returned depends on values. A call that Meta refuses raises.
 static bool meta_outputs(Entry &e, const c10::IValue *args, Outputs &out) {
   bool fresh = !e.outs.empty(); // what returns its arguments, or nothing, can do without an answer
@@ -339,7 +343,7 @@ static bool meta_outputs(Entry &e, const c10::IValue *args, Outputs &out) {
   for (const ArgInfo &info : e.args)
     if (info.stack >= 0) kinds[info.stack] = info.kind;
   for (int i = 0; i < e.n_stack; i++) stack.push_back(meta.value({kinds[i], static_cast<int16_t>(i), {}}, args[i]));
-  for (int16_t i : e.outs) out.outs.push_back(stack[i].toTensor());
+  for (int16_t i : e.outs) each_tensor(stack[i], [&](const at::Tensor &t) { out.outs.push_back(t); });
   try {
     at::AutoDispatchBelowADInplaceOrView below;
     c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
@@ -356,22 +360,25 @@ static bool meta_outputs(Entry &e, const c10::IValue *args, Outputs &out) {
     const c10::IValue &v = stack[k++];
     if (r.alias >= 0) continue;
     if (r.list)
-      for (const at::Tensor &t : v.toTensorVector()) out.add(t);
+      for (const at::Tensor &t : v.toTensorVector()) out.tensors.push_back(t);
     else
-      out.add(v.isTensor() ? v.toTensor() : at::Tensor());
+      out.tensors.push_back(v.isTensor() ? v.toTensor() : at::Tensor());
   }
+  for (const at::Tensor &t : out.tensors) out.add(t);
   return true;
 }
 
 // Gives out= arguments the sizes that Meta gave theirs (and warned about); true if one changed.
 static bool resize_outs(Entry &e, const c10::IValue *args, const Outputs &o) {
   bool changed = false;
-  for (size_t k = 0; k < o.outs.size(); k++) {
-    c10::TensorImpl *t = args[e.outs[k]].toTensor().unsafeGetTensorImpl();
-    if (t->sizes() == o.outs[k].sizes()) continue;
-    resize_tensor(t, o.outs[k].sizes(), o.outs[k].strides());
-    changed = true;
-  }
+  size_t k = 0;
+  for (int16_t i : e.outs)
+    each_tensor(args[i], [&](const at::Tensor &out) {
+      const at::Tensor &meta = o.outs[k++];
+      if (out.sizes() == meta.sizes()) return;
+      resize_tensor(out.unsafeGetTensorImpl(), meta.sizes(), meta.strides());
+      changed = true;
+    });
   return changed;
 }
 

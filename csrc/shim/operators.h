@@ -70,10 +70,15 @@ std::unique_ptr<Entry> make_graph_entry(); // (Tensor[] written, Tensor[] read) 
 // As call, for an entry whose results are known without Meta. There is no other way to run it: errors are raised.
 void call_with_outputs(Entry &e, torch::jit::Stack *stack, const std::vector<tt_output> &outputs);
 
+// ---- sparse.cpp ----
+void register_sparse();
+
 // ---- register.cpp ----
 void register_operators();
-void fall_back(Entry &e,
-               torch::jit::Stack *stack); // raises what the host's kernel raises; else counts, and says so once
+Entry &entry_of(const c10::OperatorHandle &op); // of an operator that has no kernel of its own here
+// Raises what the host's kernel raises; else counts, and says so once. run: how, NULL for dense tensors.
+void fall_back(Entry &e, torch::jit::Stack *stack,
+               void (*run)(const c10::OperatorHandle &op, torch::jit::Stack *stack) = nullptr);
 bool may_fall_back();                     // not with TORCH_TPU_FALLBACK=error
 Entry &copy_entry(); // aten::copy_ between tensors of one device: not in the dispatcher, tensor.cpp calls it
 

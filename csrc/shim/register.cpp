@@ -39,7 +39,8 @@ static Policy policy() {
   return p;
 }
 
-void fall_back(Entry &e, torch::jit::Stack *stack) {
+void fall_back(Entry &e, torch::jit::Stack *stack,
+               void (*run)(const c10::OperatorHandle &op, torch::jit::Stack *stack)) {
   TORCH_CHECK_NOT_IMPLEMENTED(!tt_trace_current(), "aten::", e.name,
                               " has no lowering and cannot be part of a traced program on tpu");
   TORCH_CHECK_NOT_IMPLEMENTED(policy() != ERROR, "aten::", e.name,
@@ -57,7 +58,7 @@ void fall_back(Entry &e, torch::jit::Stack *stack) {
   // What these return has a size that only the values tell: the host has to wait for them in any case.
   static const std::unordered_set<std::string> sized_by_data = {"_unique2", "unique_dim", "unique_consecutive",
                                                                 "bincount", "repeat_interleave.Tensor"};
-  at::native::cpu_fallback(e.handle, stack);
+  run ? run(e.handle, stack) : at::native::cpu_fallback(e.handle, stack);
   if (e.fallbacks.fetch_add(1) == 0 && policy() == WARN && !sized_by_data.count(e.name))
     TORCH_WARN("torch_tpu: ", e.handle.schema().name(), e.handle.schema().overload_name().empty() ? "" : ".",
                e.handle.schema().overload_name(), " has no lowering for tpu; it runs on the CPU");
@@ -73,7 +74,7 @@ struct BoxedKernel final : c10::OperatorKernel {
 };
 
 // Operators that have no kernel of their own here: those of other libraries, and what torch adds later.
-static void fallback_kernel(const c10::OperatorHandle &op, c10::DispatchKeySet, torch::jit::Stack *stack) {
+Entry &entry_of(const c10::OperatorHandle &op) {
   static std::shared_mutex lock;
   static auto &known = *new std::unordered_map<const c10::FunctionSchema *, Entry *>;
   const c10::FunctionSchema *key = &op.schema();
@@ -89,7 +90,11 @@ static void fallback_kernel(const c10::OperatorHandle &op, c10::DispatchKeySet, 
     if (!place) place = keep(make_entry(op));
     e = place;
   }
-  call(*e, stack);
+  return *e;
+}
+
+static void fallback_kernel(const c10::OperatorHandle &op, c10::DispatchKeySet, torch::jit::Stack *stack) {
+  call(entry_of(op), stack);
 }
 
 // ---- which row serves an overload ----
@@ -137,7 +142,7 @@ static bool fit(Entry &e, const c10::FunctionSchema &own, const c10::FunctionSch
   }
   for (size_t j = 0; j < used.size(); j++) {
     if (used[j]) continue;
-    if (!own.arguments()[j].is_out()) return false;
+    if (!own.arguments()[j].is_out() || kind_of(*own.arguments()[j].real_type()) != Kind::Tensor) return false;
     args.push_back({Kind::Tensor, static_cast<int16_t>(j), {}});
   }
   // What is written and returned, in terms of the packed arguments.
@@ -243,13 +248,15 @@ static bool find_row(Entry &e, const Overloads &overloads) {
 
 // Left to tensor.cpp, or to torch's own composition of those.
 static const std::unordered_set<std::string> not_ours = {
-    "empty.memory_format", "empty_strided", "as_strided", "as_strided_", "view", "_reshape_alias", "unfold", "resize_",
+    "empty.memory_format", "empty_strided", "_efficientzerotensor", "as_strided", "as_strided_", "view", "_reshape_alias", "unfold", "resize_",
     "set_", "set_.source_Storage", "set_.source_Tensor", "set_.source_Storage_storage_offset", "is_set_to",
     "view_as_real", "view_as_complex", "copy_", "_copy_from", "_copy_from_and_resize", "_local_scalar_dense",
     "record_stream", "equal", "nonzero", "masked_select", "_to_copy", "clone", "detach", "alias", "_pin_memory",
     "is_pinned", "resize_as_", "_resize_output_", "data", "set_data", "_has_compatible_shallow_copy_type",
     "retain_grad", "_backward", "is_leaf", "output_nr", "_version", "requires_grad_", "item",
     "_nested_tensor_from_mask", "contiguous", "lift", "lift_fresh", "lift_fresh_copy",
+    // sparse.cpp
+    "_to_sparse", "_to_sparse.sparse_dim", "_to_sparse_csr", "_to_sparse_csc", "_to_sparse_bsr", "_to_sparse_bsc",
     // composed of a view and a copy, so that the index is a run-time value
     "select_backward", "slice_backward"};
 

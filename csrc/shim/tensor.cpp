@@ -65,6 +65,19 @@ static Tensor empty_strided(at::IntArrayRef size, at::IntArrayRef stride, OptDty
                                            c10::DispatchKeySet(c10::DispatchKey::PrivateUse1), t);
 }
 
+// A tensor that is known to be zero and has no memory: torch's autograd makes them, and its ZeroTensor key sees to their use.
+static Tensor efficient_zeros(at::IntArrayRef size, OptDtype dtype, OptLayout, OptDevice device, std::optional<bool>) {
+  struct Nothing final : c10::Allocator {
+    c10::DataPtr allocate(size_t) override { return {nullptr, nullptr, nullptr, c10::Device(kTpu, current_device())}; }
+    void copy_data(void *, const void *, size_t) const override {}
+  };
+  static Nothing nothing;
+  check_rank(size);
+  DeviceScope scope(device ? device->index() : -1);
+  c10::DispatchKeySet keys({c10::DispatchKey::PrivateUse1, c10::DispatchKey::ZeroTensor});
+  return at::detail::empty_generic(size, &nothing, keys, c10::dtype_or_default(dtype), {});
+}
+
 static Tensor empty_like_dense(const Tensor &like, at::ScalarType dtype) { // contiguous, on like's device
   return empty(like.sizes(), dtype, {}, like.device(), {}, {});
 }
@@ -342,6 +355,7 @@ void register_tensor_operators() {
   static auto &m = *new torch::Library(torch::Library::IMPL, "aten", c10::DispatchKey::PrivateUse1, __FILE__, __LINE__);
   m.impl("empty.memory_format", TORCH_FN(empty));
   m.impl("empty_strided", TORCH_FN(empty_strided));
+  m.impl("_efficientzerotensor", TORCH_FN(efficient_zeros));
   m.impl("as_strided", TORCH_FN(at::native::as_strided_tensorimpl));
   m.impl("view", TORCH_FN(at::native::view));
   m.impl("_reshape_alias", TORCH_FN(at::native::_reshape_alias));

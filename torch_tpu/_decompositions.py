@@ -1,0 +1,72 @@
+"""Decompositions that torch's own tables leave out: operators the CPU and CUDA have kernels for and nothing else.
+
+Each function takes its operator's arguments and returns its results; all of it becomes one program."""
+import torch
+
+from ._fused import decomposes
+
+
+@decomposes("embedding_renorm_")
+def embedding_renorm_(weight, indices, max_norm, norm_type):
+    norms = torch.linalg.vector_norm(weight, norm_type, 1)
+    used = torch.zeros_like(norms, dtype=torch.bool).index_fill(0, indices.flatten(), True)
+    scale = torch.where(used & (norms > max_norm), max_norm / (norms + 1e-7), torch.ones_like(norms))
+    return weight.copy_(weight * scale.unsqueeze(1))
+
+
+# ---- compressed indices of sparse matrices ----
+@decomposes("_convert_indices_from_coo_to_csr")
+def coo_to_csr(rows, size, out_int32=False):
+    bounds = torch.arange(size + 1, dtype=rows.dtype, device=rows.device)
+    return torch.searchsorted(rows, bounds).to(torch.int32 if out_int32 else torch.int64)
+
+
+@decomposes("_convert_indices_from_csr_to_coo")
+def csr_to_coo(crow, col, out_int32=False, transpose=False):
+    batches, nnz = crow[..., 0].numel(), col.shape[-1]
+    dtype = torch.int32 if out_int32 else torch.int64
+    entries = torch.arange(nnz, dtype=crow.dtype, device=crow.device).expand(*col.shape).contiguous()
+    rows = torch.searchsorted(crow, entries, right=True).sub(1).to(dtype).reshape(-1)
+    columns = col.to(dtype).reshape(-1)
+    pair = [columns, rows] if transpose else [rows, columns]
+    if crow.dim() == 1:
+        return torch.stack(pair)
+    batch = torch.arange(batches, dtype=dtype, device=crow.device).repeat_interleave(nnz, output_size=batches * nnz)
+    outer = []
+    for n in reversed(crow.shape[:-1]):
+        outer.append(batch % n)
+        batch = batch // n
+    return torch.stack([*outer[::-1], *pair])
+
+
+# ---- losses against class indices: one sample is a batch of one ----
+def _per_class(grad, g, reduction, count):
+    """g, [samples, classes], times the gradient of the reduced loss; count: what the mean divides by."""
+    if reduction == 0:
+        return g * grad.reshape(-1, 1)
+    return g * (grad / count if reduction == 1 else grad)
+
+
+@decomposes("multi_margin_loss_backward")
+def multi_margin_loss_backward(grad, x, target, p, margin, weight=None, reduction=1):
+    rows = x.reshape(-1, x.shape[-1] if x.dim() else 1)
+    at = target.reshape(-1, 1)
+    z = margin - rows.gather(1, at) + rows
+    g = (z > 0).to(x.dtype) * (1 if p == 1 else 2 * z) / rows.shape[1]
+    if weight is not None:
+        g = g * weight[at]
+    g = g.scatter(1, at, 0)
+    g = g.scatter(1, at, -g.sum(1, keepdim=True))
+    return _per_class(grad, g, reduction, rows.shape[0]).reshape(x.shape)
+
+
+@decomposes("multilabel_margin_loss_backward")
+def multilabel_margin_loss_backward(grad, x, target, reduction, is_target):
+    rows = x.reshape(-1, x.shape[-1] if x.dim() else 1)
+    labels = target.reshape(rows.shape)
+    counts = (labels >= 0).to(torch.int32).cumprod(1).bool()  # labels end at the first negative one
+    at = labels.clamp(min=0)
+    z = 1 - rows.gather(1, at).unsqueeze(2) + rows.unsqueeze(1)  # [samples, labels, classes]
+    hit = (counts.unsqueeze(2) & (is_target.reshape(rows.shape) == 0).unsqueeze(1) & (z > 0)).to(x.dtype)
+    g = hit.sum(1).scatter_add(1, at, -hit.sum(2)) / rows.shape[1]
+    return _per_class(grad, g, reduction, rows.shape[0]).reshape(x.shape)
