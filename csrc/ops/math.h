@@ -32,4 +32,9 @@ static inline hlo scaled(hlo_module *m, hlo x, double v) {
   if (!x || !tt_is_complex((tt_dtype)x->dtype)) return times(m, x, v);
   return hlo_complex_of(m, times(m, hlo_unary(m, "real", x), v), times(m, hlo_unary(m, "imag", x), v));
 }
+static inline hlo any(hlo_module *m, hlo p) {
+  int dims[TT_MAX_RANK];
+  for (int i = 0; p && i < p->rank; i++) dims[i] = i;
+  return p && p->rank ? hlo_reduce(m, "or", p, hlo_int(m, TT_BOOL, 0), p->rank, dims) : p;
+}
 #endif

@@ -172,6 +172,9 @@ tt_rule rule_im2col;
 tt_rule rule_unfold_backward;
 tt_rule rule_unfold_copy;
 
+/* polynomial.c */
+tt_rule rule_polynomial;
+
 /* pool.c */
 tt_rule rule_adaptive_avg_pool;
 tt_rule rule_avg_pool;

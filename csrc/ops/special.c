@@ -2,7 +2,7 @@
  *
  * Bessel functions, erfcx and the normal quantile are Chebyshev series (special_tables.h) on a few intervals, all computed
  * and selected from; in f32 the terms that f32 cannot see are left out. The incomplete gamma functions loop, over the whole
- * tensor, until every element has converged. Not here: airy_ai and the orthogonal polynomials of special_*. */
+ * tensor, until every element has converged. Not here: orthogonal polynomials (polynomial.c). */
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -75,6 +75,20 @@ static hlo bessel_jy(hlo_module *m, hlo x, int order, bool second) {
   return order ? choose(m, is_below(m, x, 0), neg(m, r), r) : r;
 }
 
+/* DLMF 9.7: a decaying exponential to the right, a wave to the left, each times a series in 1 / z. */
+static hlo airy_of(hlo_module *m, hlo x) {
+  const double at_two = 4 * 1.41421356237309504880 / 3, root_pi = 1.77245385090551602730;
+  hlo size = absolute(m, x), z = times(m, mul(m, size, root(m, size)), 2.0 / 3), inverse = over(m, at_two, z);
+  hlo scale = times(m, root(m, root(m, size)), root_pi), square = mul(m, inverse, inverse), angle = plus(m, z, PI / 4);
+  hlo right = quo(m, mul(m, SERIES(inverse, 0, 1, airy_large), exponential(m, neg(m, z))), times(m, scale, 2));
+  hlo sine = mul(m, SERIES(square, 0, 1, airy_sine), hlo_unary(m, "sine", angle));
+  hlo cosine = mul(m, mul(m, SERIES(square, 0, 1, airy_cosine), inverse), hlo_unary(m, "cosine", angle));
+  hlo left = quo(m, sub(m, sine, cosine), scale);
+  hlo r = choose(m, is_below(m, size, 2), SERIES(x, -2, 2, airy_middle), choose(m, is_above(m, x, 0), right, left));
+  r = choose_number(m, is_above(m, x, 103.892), 0, r); /* where torch stops */
+  return choose_number(m, is(m, size, INFINITY), NAN, r);
+}
+
 static hlo erfcx_of(hlo_module *m, hlo x) {
   hlo size = absolute(m, x), t = quo(m, plus(m, size, -3.75), plus(m, size, 3.75));
   t = choose_number(m, is(m, size, INFINITY), 1, t);
@@ -135,6 +149,7 @@ void rule_special(tt_ctx *c) {
   else if (!strcmp(what, "digamma")) r = digamma_of(m, x);
   else if (!strcmp(what, "entr")) r = entropy(m, x);
   else if (!strcmp(what, "erfcx")) r = erfcx_of(m, x);
+  else if (!strcmp(what, "airy_ai")) r = airy_of(m, x);
   else if (!strcmp(what, "ndtri")) r = ndtri_of(m, x);
   else if (!strcmp(what, "log_ndtr")) r = log_ndtr_of(m, x);
   else if (!strcmp(what, "i0e") || !strcmp(what, "i1e")) r = bessel_ie(m, x, what[1] == '1');
@@ -150,12 +165,6 @@ void rule_special(tt_ctx *c) {
 static hlo wide_like(hlo_module *m, hlo x, const tt_want *w) { return x ? hlo_broadcast_to(m, x, w->rank, w->dims) : NULL; }
 
 enum { MOST_TERMS = 2000 };
-
-static hlo any(hlo_module *m, hlo p) {
-  int dims[TT_MAX_RANK];
-  for (int i = 0; p && i < p->rank; i++) dims[i] = i;
-  return p && p->rank ? hlo_reduce(m, "or", p, hlo_int(m, TT_BOOL, 0), p->rank, dims) : p;
-}
 
 /* The series' terms below zero, one for each turn: state k, x, q, sum. */
 static void more_below_zero(hlo_module *m, const hlo *s, hlo *r, void *user) {
