@@ -106,10 +106,13 @@ TT_API tt_storage *tt_storage_from_address(const void *address); /* the live sto
 TT_API size_t tt_storage_bytes(const tt_storage *s);
 TT_API int tt_storage_device(const tt_storage *s);
 TT_API bool tt_storage_is_traced(const tt_storage *s); /* its contents are a value of a program being traced: not readable */
-/* Replaces the contents by buffer, taking ownership of the reference; its bytes must be the storage's. */
+/* Replaces the contents by buffer, taking ownership of the reference; its bytes must be the storage's, or more, of which
+ * the first are the storage's. */
 TT_API tt_code tt_storage_set(tt_storage *s, tt_buffer *buffer, tt_error *err);
 /* Copies the contents, dense row-major in the base's shape, to dst (undefined: zeros). bytes: as tt_storage_bytes. */
 TT_API tt_code tt_storage_to_host(tt_storage *s, void *dst, size_t bytes, tt_error *err);
+/* Says that only the first bytes of the base are the storage's. Before anybody else has seen it. */
+TT_API void tt_storage_trim(tt_storage *s, size_t bytes);
 /* Changes the size, keeping the common prefix of bytes; what is added is undefined. The address changes. */
 TT_API tt_code tt_storage_resize(tt_storage *s, size_t bytes, tt_error *err);
 

@@ -169,7 +169,7 @@ void tt_storage_put(tt_storage *s, tt_buffer *b) {
 tt_code tt_storage_set(tt_storage *s, tt_buffer *b, tt_error *err) {
   tt_code code = TT_OK;
   if (tt_storage_is_traced(s)) code = tt_fail(err, TT_FAILED_PRECONDITION, "", "a value being traced cannot be replaced");
-  else if (tt_buffer_bytes(b) != s->bytes)
+  else if (tt_buffer_bytes(b) < s->bytes)
     code = tt_fail(err, TT_INVALID_ARGUMENT, "", "expected a buffer of %zu bytes, got %zu", s->bytes, tt_buffer_bytes(b));
   if (code) {
     tt_buffer_release(b);
@@ -189,9 +189,18 @@ tt_code tt_storage_to_host(tt_storage *s, void *dst, size_t bytes, tt_error *err
     if (bytes) memset(dst, 0, bytes);
     return TT_OK;
   }
-  tt_code code = bytes ? tt_buffer_to_host(b, dst, bytes, err) : TT_OK;
+  size_t whole = tt_buffer_bytes(b);
+  void *to = bytes && whole > bytes ? tt_alloc(whole) : dst;
+  tt_code code = !to ? tt_no_memory(err, whole) : bytes ? tt_buffer_to_host(b, to, whole, err) : TT_OK;
   tt_buffer_release(b);
+  if (to == dst) return code;
+  if (!code) memcpy(dst, to, bytes);
+  tt_free(to);
   return code;
+}
+
+void tt_storage_trim(tt_storage *s, size_t bytes) {
+  if (bytes < s->bytes) s->bytes = bytes;
 }
 
 /* Through the host: resizing a storage that has contents is rare, and its program would serve once. */

@@ -23,6 +23,10 @@ hlo tt_running(hlo_module *m, const char *op, hlo x, int dim, hlo identity);
 /* Where sorted (last dim, leading dims as values' or none) takes each of values: the first place whose element is not
  * below it (right: is above it). i32. */
 hlo tt_search_sorted(hlo_module *m, hlo sorted, hlo values, bool right);
+/* For each place, how many true ones of mask stand before it in row-major order; i32 (i64 past 2^31), mask's dims. */
+hlo tt_rank_in_mask(hlo_module *m, hlo mask);
+/* Stable, in torch's order (NaN last in what ascends), along dim: the elements and where each was, i32 if that fits. */
+void tt_sorted(hlo_module *m, hlo x, int dim, bool descending, hlo *values, hlo *places);
 /* x[i, :, j] with the index tensors of list argument list: what they address and the dims of what is read or written.
  * false where the list cannot be used (the error then stands in the module, as for masks). */
 typedef struct tt_index_plan {

@@ -38,6 +38,14 @@ tt_rule rule_softplus_backward;
 tt_rule rule_tanh_backward;
 tt_rule rule_threshold;
 
+/* compact.c */
+tt_rule rule_bincount;
+tt_rule rule_masked_select;
+tt_rule rule_nonzero;
+tt_rule rule_nonzero_static;
+tt_rule rule_repeat_interleave;
+tt_rule rule_unique;
+
 /* conv.c */
 tt_rule rule_conv_tbc;
 tt_rule rule_convolution;

@@ -125,8 +125,7 @@ void rule_index_reduce(tt_ctx *c) {
 }
 
 /* ---- masks ---- */
-/* For each place, how many true ones stand before it in row-major order; i32 (i64 past 2^31), mask's dims. */
-static hlo rank_in_mask(hlo_module *m, hlo mask) {
+hlo tt_rank_in_mask(hlo_module *m, hlo mask) {
   if (!mask) return NULL;
   tt_dtype t = hlo_numel(mask) < INT32_MAX ? TT_I32 : TT_I64;
   hlo ones = hlo_convert(m, hlo_flatten(m, mask), t);
@@ -141,7 +140,7 @@ void rule_masked_scatter(tt_ctx *c) {
   hlo mask = hlo_broadcast_to(m, hlo_convert(m, tt_in_own(c, 1), TT_BOOL), w->rank, w->dims);
   hlo source = hlo_flatten(m, tt_in_as(c, 2, w->dtype));
   if (!source) return;
-  hlo chosen = hlo_numel(source) == 0 ? x : tt_gather_dim(m, source, 0, rank_in_mask(m, mask));
+  hlo chosen = hlo_numel(source) == 0 ? x : tt_gather_dim(m, source, 0, tt_rank_in_mask(m, mask));
   c->result[0] = hlo_select(m, mask, chosen, x);
 }
 
@@ -151,7 +150,7 @@ void rule_masked_scatter_backward(tt_ctx *c) { /* (grad_output, mask, sizes): wh
   if (!grad) return;
   hlo mask = hlo_broadcast_to(m, hlo_convert(m, tt_in_own(c, 1), TT_BOOL), grad->rank, grad->dims);
   int64_t n = tt_want_numel(&c->want[0]);
-  hlo rank = rank_in_mask(m, mask);
+  hlo rank = tt_rank_in_mask(m, mask);
   if (!rank) return;
   hlo place = hlo_select(m, mask, rank, hlo_int(m, rank->dtype, n < INT32_MAX || rank->dtype == TT_I64 ? n : -1));
   c->result[0] = as_wanted(c, tt_scatter_dim(m, "replace", hlo_full(m, grad->dtype, 1, &n, 0), 0, hlo_flatten(m, place),
@@ -170,7 +169,7 @@ static hlo put_masked(tt_ctx *c, hlo x, hlo mask, int at, hlo values, bool accum
   hlo wide = hlo_broadcast(m, mask, x->rank, x->dims, where);
   int count_at = values->rank - 1 - after; /* where values has the selected ones, if it has them */
   if (count_at >= 0 && values->dims[count_at] != 1)
-    values = tt_gather_dim(m, values, count_at, rank_in_mask(m, mask));
+    values = tt_gather_dim(m, values, count_at, tt_rank_in_mask(m, mask));
   else if (count_at >= 0) {
     int rank = 0;
     for (int k = 0; k < count_at; k++) dims[rank++] = values->dims[k];

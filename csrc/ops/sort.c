@@ -33,6 +33,12 @@ static pair sorted(hlo_module *m, hlo x, int dim, bool descending) {
   return (pair){out[0], out[1]};
 }
 
+void tt_sorted(hlo_module *m, hlo x, int dim, bool descending, hlo *values, hlo *places) {
+  pair p = sorted(m, x, dim, descending);
+  *values = p.value;
+  *places = p.place;
+}
+
 /* Operand 0, with a dim to sort along even if torch's tensor has none. */
 static hlo operand(tt_ctx *c, int dim_arg, int *dim) {
   int64_t one = 1;

@@ -345,6 +345,7 @@ tt_code shim_register(tt_error *err) {
     register_tensor_operators();
     register_decompositions();
     register_sparse();
+    register_dynamic_operators();
     register_autocast();
     return TT_OK;
   } catch (const std::exception &x) {

@@ -383,47 +383,38 @@ static bool resize_outs(Entry &e, const c10::IValue *args, const Outputs &o) {
 }
 
 // ---- indices ----
-// Index lists may hold host tensors, which are brought over. What a mask selects is known only when it is read, so a
-// gather by masks gets their positions instead.
 // What is put by one mask: torch refuses values that are not as many as the mask selects, which takes a look at it.
-static void check_masks(const at::Tensor &self, c10::ArrayRef<c10::IValue> items, const c10::IValue &put) {
-  const at::Tensor *mask = nullptr;
-  int64_t given = 0, at = 0;
-  for (size_t i = 0; i < items.size(); i++) {
-    if (!items[i].isTensor() || !items[i].toTensor().defined()) continue;
-    given++;
-    auto t = items[i].toTensor().scalar_type();
-    if (t == c10::kBool || t == c10::kByte) mask = &items[i].toTensor(), at = static_cast<int64_t>(i);
-  }
-  if (!mask || given != 1) return;
-  for (int64_t j = 0; j < mask->dim(); j++)
-    TORCH_CHECK_INDEX(at + j < self.dim() && mask->size(j) == self.size(at + j), "The shape of the mask ",
-                      mask->sizes(), " at index ", j, " does not match the shape of the indexed tensor ", self.sizes(),
-                      " at index ", at + j);
-  const at::Tensor &values = put.toTensor();
-  int64_t place = values.dim() - 1 - (self.dim() - at - mask->dim());
+static void check_put_by_mask(const at::Tensor &self, const at::Tensor &mask, int64_t at, const at::Tensor &values) {
+  check_mask(self, mask, at);
+  int64_t place = values.dim() - 1 - (self.dim() - at - mask.dim());
   if (place < 0 || values.size(place) == 1 || tt_trace_current()) return;
-  int64_t selected = mask->sum().item<int64_t>();
+  int64_t selected = mask.sum().item<int64_t>();
   if (values.size(place) == selected) return;
   std::vector<int64_t> shape(self.sizes().begin(), self.sizes().begin() + at);
   shape.push_back(selected);
-  shape.insert(shape.end(), self.sizes().begin() + at + mask->dim(), self.sizes().end());
+  shape.insert(shape.end(), self.sizes().begin() + at + mask.dim(), self.sizes().end());
   TORCH_CHECK(false, "shape mismatch: value tensor of shape ", values.sizes(),
               " cannot be broadcast to indexing result of shape ", at::IntArrayRef(shape));
 }
 
+// Index lists may hold host tensors, which are brought over, and masks. A program puts by one mask as it is; masks that
+// gather, or that come with other indices, become the places they select.
 static void bring_indices(Entry &e, c10::IValue *args) {
   c10::IValue &arg = args[e.indices];
   if (!arg.isList()) return;
   auto items = arg.toListRef();
   const at::Tensor &self = args[0].toTensor();
-  bool gathers = e.variant.written == 0 || e.name.compare(0, 6, "index.") == 0, change = false;
-  if (!gathers && e.name.find("index_put") != std::string::npos) check_masks(self, items, args[2]);
-  for (auto &x : items) {
-    if (!x.isTensor() || !x.toTensor().defined()) continue;
-    auto t = x.toTensor().scalar_type();
-    change |= x.toTensor().device() != self.device() || (gathers && (t == c10::kBool || t == c10::kByte));
+  bool puts = e.name.find("index_put") != std::string::npos, change = false;
+  int64_t given = 0, masks = 0, last = 0;
+  for (size_t i = 0; i < items.size(); i++) {
+    if (!items[i].isTensor() || !items[i].toTensor().defined()) continue;
+    given++;
+    if (is_mask(items[i].toTensor())) masks++, last = static_cast<int64_t>(i);
+    change |= items[i].toTensor().device() != self.device();
   }
+  bool one = puts && masks == 1 && given == 1;
+  if (one) check_put_by_mask(self, items[last].toTensor(), last, args[2].toTensor());
+  change |= masks && !one;
   if (C10_LIKELY(!change)) return;
   c10::List<std::optional<at::Tensor>> list;
   int64_t dim = 0;
@@ -434,13 +425,10 @@ static void bring_indices(Entry &e, c10::IValue *args) {
       continue;
     }
     const at::Tensor &t = x.toTensor();
-    if (gathers && (t.scalar_type() == c10::kBool || t.scalar_type() == c10::kByte)) {
-      for (int64_t j = 0; j < t.dim(); j++)
-        TORCH_CHECK_INDEX(dim + j < self.dim() && t.size(j) == self.size(dim + j), "The shape of the mask ", t.sizes(),
-                          " at index ", j, " does not match the shape of the indexed tensor ", self.sizes(),
-                          " at index ", dim + j);
-      at::Tensor where = t.nonzero();
-      for (int64_t j = 0; j < t.dim(); j++) list.push_back(where.select(1, j).to(self.device()));
+    if (is_mask(t) && !one) {
+      check_mask(self, t, dim);
+      at::Tensor where = t.to(self.device()).nonzero();
+      for (int64_t j = 0; j < t.dim(); j++) list.push_back(where.select(1, j));
       dim += t.dim();
     } else {
       list.push_back(t.to(self.device()));
@@ -595,7 +583,10 @@ void call(Entry &e, torch::jit::Stack *stack) {
   tt_trace *trace = tt_trace_current();
   if (C10_UNLIKELY(e.route.load(std::memory_order_relaxed) != ROUTE_PLAN && !trace)) return call_slowly(e, stack);
   if (C10_UNLIKELY(e.check != nullptr)) e.check(args);
-  if (e.indices >= 0) bring_indices(e, args);
+  if (e.indices >= 0) {
+    if (index_by_mask(e, stack)) return;
+    bring_indices(e, args);
+  }
   Frame f;
   f.pack(e, args);
   if (C10_UNLIKELY(f.lazy)) return call_resolved(e, stack);

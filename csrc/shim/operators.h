@@ -85,6 +85,13 @@ Entry &copy_entry(); // aten::copy_ between tensors of one device: not in the di
 // ---- tensor.cpp ----
 void register_tensor_operators();
 
+// ---- dynamic.cpp ----
+void register_dynamic_operators();
+bool is_mask(const at::Tensor &t);
+void check_mask(const at::Tensor &self, const at::Tensor &mask, int64_t at); // that it covers self's dims from at on
+// Does a call that indexes by one mask and nothing else; false: it is not one.
+bool index_by_mask(Entry &e, torch::jit::Stack *stack);
+
 // ---- decompose.cpp ----
 void register_decompositions();
 // Runs the Python decomposition on the arguments themselves, each of its operators a program. False: there is none.

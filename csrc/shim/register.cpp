@@ -55,11 +55,8 @@ void fall_back(Entry &e, torch::jit::Stack *stack,
     tt_generator_draw(g, 1, &seed, &offset);
     args[a.stack] = at::detail::createCPUGenerator(seed + 0x9E3779B97F4A7C15ull * offset);
   }
-  // What these return has a size that only the values tell: the host has to wait for them in any case.
-  static const std::unordered_set<std::string> sized_by_data = {"_unique2", "unique_dim", "unique_consecutive",
-                                                                "bincount", "repeat_interleave.Tensor"};
   run ? run(e.handle, stack) : at::native::cpu_fallback(e.handle, stack);
-  if (e.fallbacks.fetch_add(1) == 0 && policy() == WARN && !sized_by_data.count(e.name))
+  if (e.fallbacks.fetch_add(1) == 0 && policy() == WARN)
     TORCH_WARN("torch_tpu: ", e.handle.schema().name(), e.handle.schema().overload_name().empty() ? "" : ".",
                e.handle.schema().overload_name(), " has no lowering for tpu; it runs on the CPU");
 }
@@ -251,7 +248,7 @@ static const std::unordered_set<std::string> not_ours = {
     "empty.memory_format", "empty_strided", "_efficientzerotensor", "as_strided", "as_strided_", "view", "_reshape_alias", "unfold", "resize_",
     "set_", "set_.source_Storage", "set_.source_Tensor", "set_.source_Storage_storage_offset", "is_set_to",
     "view_as_real", "view_as_complex", "copy_", "_copy_from", "_copy_from_and_resize", "_local_scalar_dense",
-    "record_stream", "equal", "nonzero", "masked_select", "_to_copy", "clone", "detach", "alias", "_pin_memory",
+    "record_stream", "equal", "_to_copy", "clone", "detach", "alias", "_pin_memory",
     "is_pinned", "resize_as_", "_resize_output_", "data", "set_data", "_has_compatible_shallow_copy_type",
     "retain_grad", "_backward", "is_leaf", "output_nr", "_version", "requires_grad_", "item",
     "_nested_tensor_from_mask", "contiguous", "lift", "lift_fresh", "lift_fresh_copy",
@@ -259,6 +256,11 @@ static const std::unordered_set<std::string> not_ours = {
     "_to_sparse", "_to_sparse.sparse_dim", "_to_sparse_csr", "_to_sparse_csc", "_to_sparse_bsr", "_to_sparse_bsc",
     // composed of a view and a copy, so that the index is a run-time value
     "select_backward", "slice_backward"};
+
+// Left to dynamic.cpp, in all overloads: their rows give padded results.
+static const std::unordered_set<std::string> sized_by_data = {
+    "nonzero", "nonzero_static", "masked_select", "_unique", "_unique2", "unique_dim", "unique_consecutive", "unique_dim_consecutive",
+    "bincount", "repeat_interleave"};
 
 static bool is_view(const c10::FunctionSchema &s) {
   for (const c10::Argument &r : s.returns())
@@ -301,7 +303,9 @@ void register_operators() {
       the_copy = keep(std::move(copy));
       continue;
     }
-    if (not_ours.count(name) || (is_view(schema) && composed) || (composed && may_leave_device(schema))) continue;
+    if (not_ours.count(name) || sized_by_data.count(n.name.substr(6)) || (is_view(schema) && composed) ||
+        (composed && may_leave_device(schema)))
+      continue;
     auto e = make_entry(*op);
     bool has_row = e->route.load() == ROUTE_PLAN && find_row(*e, overloads);
     if (composed && !has_row) continue;

@@ -6,7 +6,6 @@
 // Reading a value that is being traced is refused, and remembered: the decomposition that asked is then run eagerly.
 #include <ATen/EmptyTensor.h>
 #include <ATen/ExpandUtils.h>
-#include <ATen/ExpandUtils.h>
 #include <ATen/native/Resize.h>
 #include <ATen/ops/_has_compatible_shallow_copy_type_native.h>
 #include <ATen/ops/_reshape_alias_native.h>
@@ -325,21 +324,6 @@ static bool equal(const Tensor &a, const Tensor &b) {
   return a.numel() == 0 || a.eq(b).all().item<bool>();
 }
 
-// How many elements a mask selects is known only when it is read: positions are found on the host, values gathered
-// here.
-static Tensor nonzero(const Tensor &self) {
-  return to_host(self.is_conj() || self.is_neg() ? self.resolve_conj().resolve_neg() : self)
-      .nonzero()
-      .to(self.device());
-}
-
-static Tensor masked_select(const Tensor &self, const Tensor &mask) {
-  TORCH_CHECK(mask.scalar_type() == at::kBool, "masked_select: expected BoolTensor for mask");
-  auto size = at::infer_size(self.sizes(), mask.sizes());
-  if (size.empty()) return self.reshape(1).index({mask.reshape(1).to(self.device())});
-  return self.expand(size).index({mask.expand(size).to(self.device())});
-}
-
 static void record_stream(Tensor &, at::Stream) {} // running programs hold their buffers themselves
 
 // A parameter that moves between host and device stays the same object: both are plain TensorImpls over a storage.
@@ -373,8 +357,6 @@ void register_tensor_operators() {
   m.impl("_copy_from_and_resize", TORCH_FN(copy_from_and_resize));
   m.impl("_local_scalar_dense", TORCH_FN(local_scalar_dense));
   m.impl("equal", TORCH_FN(equal));
-  m.impl("nonzero", TORCH_FN(nonzero));
-  m.impl("masked_select", TORCH_FN(masked_select));
   m.impl("record_stream", TORCH_FN(record_stream));
   m.impl("_has_compatible_shallow_copy_type", TORCH_FN(has_compatible_shallow_copy_type));
 }
