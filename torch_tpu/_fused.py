@@ -12,14 +12,16 @@ _meta = torch.library.Library("aten", "IMPL", "Meta")
 _MAY_BE_META = ("Meta", "CompositeExplicitAutograd", "CompositeExplicitAutogradNonFunctional", "CompositeImplicitAutograd")
 
 
-def decomposes(name):
-    """Keeps a function as the decomposition of aten::name, and as its Meta kernel where torch has none."""
+def decomposes(*names):
+    """Keeps a function as the decomposition of these operators of aten, and as their Meta kernel where torch has none."""
 
     def keep(fn):
-        op = getattr(torch.ops.aten, name).default
-        DECOMPOSITIONS[op] = fn
-        if not any(torch._C._dispatch_has_kernel_for_dispatch_key(op.name(), key) for key in _MAY_BE_META):
-            _meta.impl(name, fn)
+        for name in names:
+            base, _, overload = name.partition(".")
+            op = getattr(getattr(torch.ops.aten, base), overload or "default")
+            DECOMPOSITIONS[op] = fn
+            if not any(torch._C._dispatch_has_kernel_for_dispatch_key(op.name(), key) for key in _MAY_BE_META):
+                _meta.impl(name, fn)
         return fn
 
     return keep

@@ -2,7 +2,7 @@
  *
  * Each dim is treated by itself, so that the program grows with the number of dims and not with the number of places. A
  * gradient is the transposed walk: parts of what was padded are added back where they came from. */
-#include "ops/op.h"
+#include "ops/resample.h"
 #include "ops/rules.h"
 
 static hlo zero_of(hlo x, hlo_module *m) { return x ? hlo_int(m, x->dtype, 0) : NULL; }
@@ -65,15 +65,25 @@ static hlo replicate(hlo_module *m, hlo x, int dim, int64_t low, int64_t high) {
   return hlo_concat(m, k, parts, dim);
 }
 
+/* Where the padded dim reads, place by place: for the rare case that cropping leaves nothing, and a margin is read all the same. */
+static tt_line *walk(hlo_module *m, int64_t n, int64_t low, int64_t high, bool reflected) {
+  tt_line *l = tt_line_create(m, n, n + low + high, 1);
+  for (int64_t o = 0; l && o < l->out; o++) {
+    int64_t at = o - low;
+    if (reflected) at = at < 0 ? -at : at >= n ? 2 * (n - 1) - at : at;
+    l->at[o] = at < 0 ? 0 : at >= n ? n - 1 : at;
+  }
+  return l;
+}
+
+static bool crops_all(int64_t n, int64_t low, int64_t high) { return n - positive(-low) - positive(-high) < 1; }
+
 /* The gradient of reflect and replicate: the middle, and both margins folded back onto it. */
 static hlo fold_back(hlo_module *m, hlo grad, int dim, int64_t low, int64_t high, bool reflected) {
   if (!grad) return NULL;
   hlo zero = zero_of(grad, m);
   int64_t left = positive(low), right = positive(high), kept = grad->dims[dim] - left - right;
-  if (kept < 1) { /* the margins repeat an element that was cropped */
-    hlo_fail(m, TT_UNIMPLEMENTED, "padding that crops all of a dim");
-    return NULL;
-  }
+  if (kept < 1) return tt_line_apply(m, grad, dim, tt_line_transpose(m, walk(m, grad->dims[dim] - low - high, low, high, reflected)));
   hlo sum = hlo_slice_dim(m, grad, dim, left, left + kept, 1);
   for (int side = 0; side < 2; side++) {
     int64_t size = side ? right : left;
@@ -101,8 +111,12 @@ void rule_edge_pad(tt_ctx *c) { /* (self, padding); hlo "reflect" or "replicate"
     return;
   }
   bool reflected = c->op->hlo[2] == 'f';
-  for (int i = 0; i < n / 2; i++)
-    x = (reflected ? reflect : replicate)(c->m, x, rank - 1 - i, pairs[2 * i], pairs[2 * i + 1]);
+  for (int i = 0; x && i < n / 2; i++) {
+    int dim = rank - 1 - i;
+    int64_t low = pairs[2 * i], high = pairs[2 * i + 1];
+    if (crops_all(x->dims[dim], low, high)) x = tt_line_apply(c->m, x, dim, walk(c->m, x->dims[dim], low, high, reflected));
+    else x = (reflected ? reflect : replicate)(c->m, x, dim, low, high);
+  }
   c->result[0] = x;
 }
 

@@ -150,7 +150,9 @@ static tt_line *window_line(hlo_module *m, const windows *w, int i, int64_t in, 
   return l;
 }
 
-typedef struct maximum { hlo value, place; } maximum; /* place: flat in the dims from the current one on; negative: a margin */
+/* place: flat in the dims from the current one on; negative: a margin. It has one place in the dims that it does not depend on,
+ * which keeps it out of gathers: xla-cpu-pjrt reads a gather of a constant that was broadcast wrongly. */
+typedef struct maximum { hlo value, place; } maximum;
 
 static int64_t outside(tt_dtype place) { return place == TT_I32 ? -((int64_t)1 << 30) : -((int64_t)1 << 62); }
 
@@ -162,14 +164,19 @@ static maximum maximum_along(hlo_module *m, maximum x, int dim, const tt_line *l
   int64_t *steps = hlo_alloc(m, (size_t)(l->out ? l->out : 1) * sizeof *steps);
   if (!steps) return best;
   for (int64_t i = 0; i < l->taps * l->out; i++) *margins |= l->at[i] < 0;
+  int64_t along[TT_MAX_RANK];
+  for (int i = 0; i < x.value->rank; i++) along[i] = i == dim ? l->out : 1;
+  bool known = x.place && x.place->dims[dim] == 1;
   for (int k = 0; k < l->taps; k++) {
     const int64_t *at = l->at + k * l->out;
     maximum next = {.value = tt_line_tap(m, x.value, dim, l->out, at, lowest)};
     if (!next.value) return (maximum){NULL, NULL};
-    for (int64_t o = 0; o < l->out; o++) steps[o] = at[o] >= 0 ? at[o] * scale : x.place ? 0 : outside(t);
-    hlo step = hlo_convert(m, hlo_array(m, TT_I64, 1, &l->out, steps), t);
-    step = hlo_broadcast(m, step, next.value->rank, next.value->dims, &dim);
-    next.place = x.place ? hlo_binary(m, "add", tt_line_tap(m, x.place, dim, l->out, at, out_of_it), step) : step;
+    for (int64_t o = 0; o < l->out; o++) steps[o] = at[o] >= 0 ? at[o] * scale : x.place && !known ? 0 : outside(t);
+    hlo step = hlo_reshape(m, hlo_convert(m, hlo_array(m, TT_I64, 1, &l->out, steps), t), next.value->rank, along);
+    if (x.place || l->taps > 1) step = hlo_broadcast_to(m, step, next.value->rank, next.value->dims);
+    next.place = !x.place ? step
+                 : known  ? hlo_binary(m, "add", hlo_broadcast_to(m, x.place, next.value->rank, next.value->dims), step)
+                          : hlo_binary(m, "add", tt_line_tap(m, x.place, dim, l->out, at, out_of_it), step);
     if (!best.value) {
       best = next;
       continue;
@@ -204,7 +211,7 @@ void rule_max_pool(tt_ctx *c) {
     scale *= in[d];
   }
   c->result[0] = x.value;
-  c->result[1] = x.place;
+  c->result[1] = hlo_broadcast_to(m, x.place, rank, out);
 }
 
 /* What grad and places (flat in the last n dims of want) add up to, by a scatter. */

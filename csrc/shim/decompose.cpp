@@ -26,7 +26,7 @@ PyObject *getTHPMemoryFormat(at::MemoryFormat);
 
 namespace tpu {
 
-thread_local bool interrupted = false;
+thread_local bool interrupted = false, decomposition_known = true;
 static PyObject *decompose_fn; // run(name, args) of torch_tpu._decompose
 
 struct Gil {
@@ -132,10 +132,13 @@ static bool run_python(const Entry &e, PyObject *fn, const std::vector<c10::IVal
     *why = python_error();
     PyErr_SetInterrupt(); // the call is done another way; Python hears of the interrupt right after it
     interrupted = true;
-  } else if (!r)
+  } else if (!r) {
     *why = python_error();
-  else if (r == Py_NotImplemented)
+    decomposition_known = true; // whatever an operator inside of it said
+  } else if (r == Py_NotImplemented) {
     *why = "no decomposition";
+    decomposition_known = false;
+  }
   bool ok = r && r != Py_NotImplemented;
   Py_XDECREF(r);
   return ok;

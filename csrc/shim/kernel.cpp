@@ -519,6 +519,7 @@ static C10_NOINLINE const tt_plan *build(Entry &e, torch::jit::Stack *stack, c10
   }
   const tt_plan *plan;
   read_while_tracing = interrupted = false;
+  decomposition_known = true;
   {
     Pending pending(&e, args);
     GilRelease nogil;
@@ -527,8 +528,10 @@ static C10_NOINLINE const tt_plan *build(Entry &e, torch::jit::Stack *stack, c10
   if (plan) return plan;
   if (!e.variant.op->rule && err.code != TT_RESOURCE_EXHAUSTED) {
     tt_log("aten::%s: decomposition not traced: %s", e.name.c_str(), err.message);
-    if (!interrupted) e.route = read_while_tracing ? ROUTE_EAGER : ROUTE_CPU;
     if (interrupted) return fall_back(e, stack), nullptr;
+    if (read_while_tracing) e.route = ROUTE_EAGER;
+    else if (!decomposition_known) e.route = ROUTE_CPU;
+    else return fall_back(e, stack), nullptr; // these arguments are refused, others may not be
     call_slowly(e, stack);
     return nullptr;
   }

@@ -105,6 +105,7 @@ struct Pending {
   const c10::IValue *args;
   Pending *before;
 };
+extern thread_local bool decomposition_known; // false: there is none, whatever the arguments
 extern thread_local bool interrupted;        // the user stopped a decomposition: says nothing about the operator
 extern thread_local bool read_while_tracing; // a value was asked for that is not known yet
 
