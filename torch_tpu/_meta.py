@@ -79,3 +79,11 @@ _statistics("native_batch_norm", slice(1, 5))
 _statistics("_batch_norm_with_update", slice(1, 5))
 _statistics("_native_batch_norm_legit", slice(1, 5))
 _statistics("_native_batch_norm_legit.no_stats", slice(1, 3))
+
+
+# ---- torch's own wants biases of a recurrent cell ----
+@_answers("_thnn_fused_lstm_cell")
+def lstm_cell(input_gates, hidden_gates, cx, input_bias=None, hidden_bias=None):
+    torch._check(input_gates.shape == hidden_gates.shape, lambda: f"{input_gates.shape} != {hidden_gates.shape}")
+    like = {"memory_format": torch.contiguous_format}
+    return torch.empty_like(cx, **like), torch.empty_like(cx, **like), torch.empty_like(input_gates, **like)
