@@ -87,3 +87,11 @@ def lstm_cell(input_gates, hidden_gates, cx, input_bias=None, hidden_bias=None):
     torch._check(input_gates.shape == hidden_gates.shape, lambda: f"{input_gates.shape} != {hidden_gates.shape}")
     like = {"memory_format": torch.contiguous_format}
     return torch.empty_like(cx, **like), torch.empty_like(cx, **like), torch.empty_like(input_gates, **like)
+
+
+# ---- linear algebra ----
+@_answers("_linalg_svd")
+def linalg_svd(A, full_matrices=False, compute_uv=True, *, driver=None):
+    torch._check(driver is None, lambda: "torch.linalg.svd: keyword argument `driver=` is only supported on CUDA inputs with cuSOLVER backend.")
+    u, s, vh = torch.ops.aten._linalg_svd(A, full_matrices, compute_uv)
+    return u, s, torch.empty_like(vh.mT, memory_format=torch.contiguous_format).mT if compute_uv else vh  # columns are contiguous, as LAPACK wants

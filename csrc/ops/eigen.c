@@ -7,6 +7,7 @@
 #include <math.h>
 
 #include "ops/jacobi.h"
+#include "ops/linalg.h"
 #include "ops/math.h"
 #include "ops/rules.h"
 
@@ -15,15 +16,9 @@ enum { MOST_SWEEPS = 40 };
 /* The Hermitian matrix whose lower (upper) triangle a has, with a real diagonal. */
 static hlo hermitian(hlo_module *m, hlo a, bool upper) {
   if (!a) return NULL;
-  hlo kept = tt_matches(m, upper ? "LT" : "GT", 3, a->dims, 1, 2), diagonal = tt_matches(m, "EQ", 3, a->dims, 1, 2);
-  hlo mirrored = tt_conjugate(m, tt_swap_last(m, a));
+  hlo kept = tt_matrix_where(m, a, upper ? "GT" : "LT", 0), diagonal = tt_matrix_where(m, a, "EQ", 0);
+  hlo mirrored = tt_matrix_adjoint(m, a);
   return choose(m, kept, a, choose(m, diagonal, hlo_convert(m, tt_real_part(m, a), (tt_dtype)a->dtype), mirrored));
-}
-
-/* Elements (i, i) of [batch, n, n], by a masked sum. */
-static hlo diagonal(hlo_module *m, hlo a) {
-  if (!a) return NULL;
-  return tt_sum_last(m, choose(m, tt_matches(m, "EQ", 3, a->dims, 1, 2), a, hlo_full_like(m, a, 0)), 1);
 }
 
 /* One step. State: step, A, and the vectors as rows if they are wanted. */
@@ -33,10 +28,10 @@ static void one_step(hlo_module *m, const hlo *s, hlo *r, void *user) {
   r[0] = plus(m, s[0], 1);
   if (!a) return;
   int64_t n = a->dims[1], k = n / 2;
-  hlo d = tt_real_part(m, diagonal(m, a)), app = tt_upper_half(m, d, 1), aqq = tt_lower_half(m, d, 1);
-  hlo apq = diagonal(m, tt_lower_half(m, tt_upper_half(m, a, 1), 2));
+  hlo d = tt_real_part(m, tt_matrix_diagonal(m, a)), app = tt_upper_half(m, d, 1), aqq = tt_lower_half(m, d, 1);
+  hlo apq = tt_matrix_diagonal(m, tt_lower_half(m, tt_upper_half(m, a, 1), 2));
   tt_turns t = tt_jacobi_turns(m, app, aqq, apq), adjoint = t;
-  adjoint.sin = tt_conjugate(m, t.sin);
+  adjoint.sin = tt_matrix_conj(m, t.sin);
   if (vectors) r[2] = tt_jacobi_turn(m, s[2], 1, t);
   a = tt_jacobi_turn(m, tt_jacobi_turn(m, a, 1, adjoint), 2, t);
   /* What is known exactly is put in place: the diagonal, and zeros where the pairs met. */
@@ -46,7 +41,7 @@ static void one_step(hlo_module *m, const hlo *s, hlo *r, void *user) {
   pair = tt_jacobi_seat(m, pair, pair, 0);
   hlo met = hlo_compare(m, "EQ", hlo_broadcast(m, pair, 3, a->dims, (int[]){1}), hlo_broadcast(m, pair, 3, a->dims, (int[]){2}));
   a = choose(m, met, hlo_full_like(m, a, 0), a);
-  r[1] = choose(m, tt_matches(m, "EQ", 3, a->dims, 1, 2), hlo_broadcast(m, d, 3, a->dims, (int[]){0, 1}), a);
+  r[1] = choose(m, tt_matrix_where(m, a, "EQ", 0), hlo_broadcast(m, d, 3, a->dims, (int[]){0, 1}), a);
 }
 static void steps_left(hlo_module *m, const hlo *s, hlo *r, void *user) {
   (void)user;
@@ -65,14 +60,14 @@ static void unfinished(hlo_module *m, const hlo *s, hlo *r, void *user) {
   (void)user;
   hlo a = s[1];
   if (!a) return;
-  hlo outside = choose(m, tt_matches(m, "EQ", 3, a->dims, 1, 2), hlo_full_like(m, a, 0), a);
+  hlo outside = choose(m, tt_matrix_where(m, a, "EQ", 0), hlo_full_like(m, a, 0), a);
   hlo rest = tt_sum_last(m, tt_square(m, outside), 2);
   r[0] = both(m, is_below(m, s[0], MOST_SWEEPS), tt_any(m, hlo_compare(m, "GT", rest, s[2])));
 }
 
 void rule_eigh(tt_ctx *c) { /* (A, UPLO, compute_v) */
   hlo_module *m = c->m;
-  hlo a = tt_one_batch(m, tt_in_own(c, 0));
+  hlo a = tt_matrices(m, tt_in_own(c, 0));
   bool vectors = tt_bool(c, 2);
   if (!a) return;
   tt_dtype t = (tt_dtype)a->dtype, real = tt_real_of(t);
@@ -85,11 +80,10 @@ void rule_eigh(tt_ctx *c) { /* (A, UPLO, compute_v) */
   a = quo(m, a, hlo_convert(m, hlo_broadcast(m, size, 3, a->dims, (int[]){0}), t));
   a = hlo_pad(m, a, constant_like(m, a, 0), (int64_t[]){0, 0, 0}, (int64_t[]){0, n % 2, n % 2}, NULL);
   hlo limit = times(m, tt_sum_last(m, tt_square(m, a), 2), pow(tt_epsilon(t) / 8, 2));
-  int64_t rows[3] = {batch, padded, n};
-  hlo identity = hlo_convert(m, tt_matches(m, "EQ", 3, rows, 1, 2), t);
+  hlo identity = tt_matrix_identity(m, t, batch, padded, n);
   hlo in[4] = {hlo_int(m, TT_I32, 0), a, limit, identity}, out[4] = {0};
   hlo_while(m, 3 + vectors, in, unfinished, one_sweep, &vectors, out);
-  hlo values = tt_real_part(m, diagonal(m, out[1]));
+  hlo values = tt_real_part(m, tt_matrix_diagonal(m, out[1]));
   if (!values) return;
   hlo extra = hlo_compare(m, "EQ", hlo_iota(m, TT_I32, 2, values->dims, 1), hlo_int(m, TT_I32, n));
   values = choose_number(m, extra, INFINITY, values); /* comes out last */
@@ -98,6 +92,6 @@ void rule_eigh(tt_ctx *c) { /* (A, UPLO, compute_v) */
   values = mul(m, values, hlo_broadcast(m, size, 2, values ? values->dims : NULL, (int[]){0}));
   c->result[0] = hlo_reshape(m, values, c->want[0].rank, c->want[0].dims);
   if (!found) return;
-  found = tt_swap_last(m, hlo_slice_dim(m, found, 1, 0, n, 1));
+  found = tt_matrix_transpose(m, hlo_slice_dim(m, found, 1, 0, n, 1));
   c->result[1] = hlo_reshape(m, found, c->want[1].rank, c->want[1].dims);
 }

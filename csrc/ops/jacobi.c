@@ -5,22 +5,10 @@
 
 #include <float.h>
 
-#include "ops/index.h"
+#include "ops/linalg.h"
 #include "ops/math.h"
 
 double tt_epsilon(tt_dtype t) { return tt_real_of(t) == TT_F64 || t == TT_C128 ? DBL_EPSILON : FLT_EPSILON; }
-
-hlo tt_one_batch(hlo_module *m, hlo x) {
-  if (!x || x->rank < 2) return x;
-  int64_t dims[3] = {1, x->dims[x->rank - 2], x->dims[x->rank - 1]};
-  for (int i = 0; i < x->rank - 2; i++) dims[0] *= x->dims[i];
-  return hlo_reshape(m, x, 3, dims);
-}
-
-hlo tt_conjugate(hlo_module *m, hlo x) {
-  if (!x || !tt_is_complex((tt_dtype)x->dtype)) return x;
-  return hlo_complex_of(m, hlo_unary(m, "real", x), neg(m, hlo_unary(m, "imag", x)));
-}
 
 hlo tt_real_part(hlo_module *m, hlo x) {
   return x && tt_is_complex((tt_dtype)x->dtype) ? hlo_unary(m, "real", x) : x;
@@ -32,23 +20,11 @@ hlo tt_square(hlo_module *m, hlo x) {
   return add(m, mul(m, a, a), mul(m, b, b));
 }
 
-hlo tt_swap_last(hlo_module *m, hlo x) {
-  if (!x) return NULL;
-  int perm[TT_MAX_RANK];
-  for (int i = 0; i < x->rank; i++) perm[i] = i;
-  perm[x->rank - 2] = x->rank - 1, perm[x->rank - 1] = x->rank - 2;
-  return hlo_transpose(m, x, perm);
-}
-
 hlo tt_sum_last(hlo_module *m, hlo x, int n_dims) {
   if (!x) return NULL;
   int dims[TT_MAX_RANK];
   for (int i = 0; i < n_dims; i++) dims[i] = x->rank - n_dims + i;
   return hlo_reduce(m, "add", x, constant_like(m, x, 0), n_dims, dims);
-}
-
-hlo tt_matches(hlo_module *m, const char *direction, int rank, const int64_t *dims, int a, int b) {
-  return hlo_compare(m, direction, hlo_iota(m, TT_I32, rank, dims, a), hlo_iota(m, TT_I32, rank, dims, b));
 }
 
 hlo tt_any(hlo_module *m, hlo p) {
@@ -67,10 +43,8 @@ hlo tt_size_of(hlo_module *m, hlo x) {
 
 hlo tt_orthonormal_again(hlo_module *m, hlo rows) {
   if (!rows) return NULL;
-  int batch = 0, last = 2, middle = 1;
-  hlo_dot_dims inner = {1, 1, &batch, &batch, &last, &last}, outer = {1, 1, &batch, &batch, &last, &middle};
-  hlo products = hlo_dot(m, rows, tt_conjugate(m, rows), &inner, 0, (tt_dtype)rows->dtype);
-  return sub(m, times(m, rows, 1.5), times(m, hlo_dot(m, products, rows, &outer, 0, (tt_dtype)rows->dtype), 0.5));
+  hlo products = tt_matrix_product(m, rows, tt_matrix_adjoint(m, rows));
+  return sub(m, times(m, rows, 1.5), times(m, tt_matrix_product(m, products, rows), 0.5));
 }
 
 static void ascends(hlo_module *m, const hlo *a, hlo *r, void *user) {
@@ -82,11 +56,7 @@ hlo tt_rows_by(hlo_module *m, hlo rows, hlo values, bool descending, hlo *sorted
   hlo in[2] = {values, hlo_iota(m, TT_I32, 2, values->dims, 1)}, out[2] = {0};
   hlo_sort(m, 2, in, 1, true, ascends, &descending, out);
   *sorted = out[0];
-  if (!rows) return NULL;
-  int64_t batch = rows->dims[0], n = rows->dims[1], length = rows->dims[2];
-  hlo first = times(m, hlo_iota(m, TT_I32, 2, values->dims, 0), (double)n);
-  hlo flat = hlo_reshape(m, rows, 2, (int64_t[]){batch * n, length});
-  return tt_gather_dim(m, flat, 0, add(m, first, out[1]));
+  return tt_matrix_permute_rows(m, rows, out[1]);
 }
 
 hlo tt_upper_half(hlo_module *m, hlo x, int dim) { return x ? hlo_slice_dim(m, x, dim, 0, x->dims[dim] / 2, 1) : NULL; }
@@ -125,6 +95,6 @@ hlo tt_jacobi_turn(hlo_module *m, hlo x, int dim, tt_turns t) {
   if (!upper) return NULL;
   int where[2] = {0, dim};
   hlo c = hlo_broadcast(m, t.cos, x->rank, upper->dims, where), s = hlo_broadcast(m, t.sin, x->rank, upper->dims, where);
-  hlo p = sub(m, mul(m, c, upper), mul(m, tt_conjugate(m, s), lower));
+  hlo p = sub(m, mul(m, c, upper), mul(m, tt_matrix_conj(m, s), lower));
   return tt_jacobi_seat(m, p, add(m, mul(m, s, upper), mul(m, c, lower)), dim);
 }

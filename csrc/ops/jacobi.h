@@ -19,14 +19,9 @@ hlo tt_jacobi_seat(hlo_module *m, hlo upper, hlo lower, int dim);
 hlo tt_upper_half(hlo_module *m, hlo x, int dim);
 hlo tt_lower_half(hlo_module *m, hlo x, int dim);
 
-/* x[.., r, c] as [batch, r, c] with one batch dim. */
-hlo tt_one_batch(hlo_module *m, hlo x);
-hlo tt_conjugate(hlo_module *m, hlo x);  /* of reals: themselves */
-hlo tt_swap_last(hlo_module *m, hlo x);  /* the last two dims change places */
 hlo tt_real_part(hlo_module *m, hlo x);  /* of reals: themselves */
 hlo tt_square(hlo_module *m, hlo x);     /* |x|^2, real */
 hlo tt_sum_last(hlo_module *m, hlo x, int n_dims); /* over the last n_dims */
-hlo tt_matches(hlo_module *m, const char *direction, int rank, const int64_t *dims, int a, int b); /* index a against index b: masks */
 hlo tt_any(hlo_module *m, hlo p);        /* rank 0 */
 /* The largest |x| of each matrix [batch], 1 where that is 0: what to divide by so that squares neither overflow nor vanish. */
 hlo tt_size_of(hlo_module *m, hlo x);

@@ -275,6 +275,9 @@ tt_rule rule_polygamma;
 tt_rule rule_special;
 tt_rule rule_zeta;
 
+/* svd.c */
+tt_rule rule_svd;
+
 /* upsample.c */
 tt_rule rule_upsample;
 #endif

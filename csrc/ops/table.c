@@ -46,6 +46,7 @@ static const tt_op table[] = {
   {"_linalg_eigh",                               rule_eigh,                             "",                      PROMOTE_NONE,      0,                                  "eigenvalues and eigenvectors of Hermitian matrices"},
   {"_linalg_slogdet",                            rule_slogdet,                          "",                      PROMOTE_NONE,      0,                                  "the determinant's sign and log by LU"},
   {"_linalg_solve_ex",                           rule_solve,                            "",                      PROMOTE_NONE,      0,                                  "a x = b by LU"},
+  {"_linalg_svd",                                rule_svd,                              "",                      PROMOTE_NONE,      0,                                  "singular values and vectors"},
   {"_log_softmax",                               rule_softmax,                          "log",                   PROMOTE_DEFAULT,   OP_COMPUTE_F32,                     "self - log(sum(exp(self)))"},
   {"_log_softmax_backward_data",                 rule_softmax_backward,                 "log",                   PROMOTE_DEFAULT,   OP_COMPUTE_F32,                     "gradient of log_softmax"},
   {"_logcumsumexp",                              rule_running_logsumexp,                "",                      PROMOTE_TO_RESULT, OP_COMPUTE_F32,                     "running logsumexp"},

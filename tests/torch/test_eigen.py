@@ -81,13 +81,102 @@ def test_eigh_gradient(dev, dtype):
 
 
 def test_a_larger_matrix_is_no_larger_program(dev, tmp_path, python):
-    code = "import torch; torch.linalg.eigh(torch.eye({0}, device='tpu'))"
+    code = "import torch; torch.linalg.eigh(torch.eye({0}, device='tpu')); torch.linalg.svdvals(torch.eye({0}, device='tpu'))"
     lengths = []
     for n in (8, 96):
         folder = tmp_path / str(n)
         assert python(code.format(n), TORCH_TPU_DUMP=str(folder))[0] == 0
         lengths.append(sum(f.stat().st_size for f in folder.glob("*.mlir")))
     assert lengths[1] < lengths[0] * 1.1
+
+
+# ---- singular values ----
+@pytest.mark.parametrize("dtype", ALL)
+@pytest.mark.parametrize("shape", [(1, 3), (2, 6, 4), (9, 9)])
+def test_svd_reconstructs(dev, dtype, shape):
+    a = torch.randn(*shape, dtype=dtype)
+    k = min(shape[-2:])
+    for full in (False, True):
+        got, wanted = torch.linalg.svd(a.to(dev), full_matrices=full), torch.linalg.svd(a, full_matrices=full)
+        u, s, vh = (x.cpu() for x in got)
+        close(s, wanted.S, dtype, 4)
+        assert [x.stride() for x in got] == [x.stride() for x in wanted]
+        close((u[..., :k] * s.unsqueeze(-2).to(dtype)) @ vh[..., :k, :], a, dtype, 4)
+        close(u.mH @ u, torch.eye(u.shape[-1], dtype=dtype).expand(*shape[:-2], -1, -1), dtype)
+        close(vh @ vh.mH, torch.eye(vh.shape[-2], dtype=dtype).expand(*shape[:-2], -1, -1), dtype)
+
+
+@pytest.mark.parametrize("name, matrix", [("zero", torch.zeros(6, 6)), ("ones", torch.ones(6, 6)), ("identity", torch.eye(6)),
+                                          ("rank 2", torch.randn(6, 2) @ torch.randn(2, 6)), ("large", torch.eye(6) * 1e30), ("small", torch.ones(6, 6) * 1e-30)])
+def test_svd_without_full_rank(dev, name, matrix):
+    u, s, vh = (x.cpu() for x in torch.linalg.svd(matrix.to(dev)))
+    scale = matrix.abs().max().item() or 1.0
+    torch.testing.assert_close(s / scale, torch.linalg.svdvals(matrix) / scale, rtol=1e-5, atol=1e-5)
+    close(u @ u.mH, torch.eye(6), torch.float32)
+    close(vh @ vh.mH, torch.eye(6), torch.float32)
+    close((u * s) @ vh / scale, matrix / scale, torch.float32, 4)
+
+
+def test_svd_of_nothing(dev):
+    for shape in [(0, 3), (3, 0), (2, 0, 0), (0, 2, 3)]:
+        for full in (False, True):
+            got, wanted = torch.linalg.svd(torch.zeros(*shape).to(dev), full), torch.linalg.svd(torch.zeros(*shape), full)
+            for x, y in zip(got, wanted):
+                torch.testing.assert_close(x.cpu(), y)
+
+
+def test_svd_says_what_torch_says(dev):
+    with pytest.raises(RuntimeError, match="driver"):
+        torch.linalg.svd(torch.eye(2).to(dev), driver="gesvd")
+
+
+@pytest.mark.parametrize("shape", [(4, 4), (5, 3), (3, 5)])
+def test_svd_gradient(dev, shape):
+    a = torch.randn(*shape, dtype=torch.complex128)
+    grads = []
+    for x in (a.clone().requires_grad_(), a.to(dev).requires_grad_()):
+        u, s, vh = torch.linalg.svd(x, full_matrices=False)
+        (s.exp().sum() + (u.abs() ** 3).sum() + (vh.abs() ** 3).sum()).backward()
+        grads.append(x.grad.cpu())
+    torch.testing.assert_close(*grads)
+
+
+# What torch composes of the above.
+COMPOSED = {
+    "pinv": lambda a: torch.linalg.pinv(a),
+    "pinv with tolerances": lambda a: torch.linalg.pinv(a, atol=torch.tensor(0.1, device=a.device), rtol=torch.tensor([[0.0], [0.5]], device=a.device)),
+    "pinv hermitian": lambda a: torch.linalg.pinv(a @ a.mH, hermitian=True),
+    "pinverse": lambda a: torch.pinverse(a),
+    "matrix_rank": lambda a: torch.linalg.matrix_rank(a),
+    "matrix_rank hermitian": lambda a: torch.linalg.matrix_rank(a @ a.mH, hermitian=True),
+    "cond": lambda a: torch.linalg.cond(a),
+    "cond -2": lambda a: torch.linalg.cond(a, -2),
+    "norm nuc": lambda a: torch.linalg.norm(a, "nuc", dim=(-2, -1)),
+    "norm 2": lambda a: torch.linalg.matrix_norm(a, 2),
+    "svdvals": lambda a: torch.linalg.svdvals(a),
+    "svd": lambda a: torch.svd(a).S,
+    "eigvalsh": lambda a: torch.linalg.eigvalsh(a @ a.mH, "U"),
+    "matrix_power": lambda a: torch.linalg.matrix_power(a @ a.mH, 5),
+    "multi_dot": lambda a: torch.linalg.multi_dot([a[0, 0], a[0, 0].mT, a[1, 0], a[1, 0].mT]),
+}
+
+
+@pytest.mark.parametrize("name", COMPOSED)
+def test_composed(dev, name):
+    torch.manual_seed(3)
+    a = torch.randn(2, 1, 4, 3, dtype=torch.float64)
+    wanted, got = COMPOSED[name](a), COMPOSED[name](a.to(dev))
+    torch.testing.assert_close(got.cpu(), wanted)
+
+
+def test_low_rank_and_lobpcg(dev):
+    torch.manual_seed(0)
+    a = (torch.randn(20, 3, dtype=torch.float64) @ torch.randn(3, 12, dtype=torch.float64)).to(dev)
+    for u, s, v in (torch.svd_lowrank(a, 5), torch.pca_lowrank(a, 5, center=False)):
+        torch.testing.assert_close((u * s) @ v.mH, a)
+    h = (a @ a.mH + torch.eye(20, dtype=torch.float64, device=dev))
+    values, _ = torch.lobpcg(h, k=2)
+    torch.testing.assert_close(values, torch.linalg.eigvalsh(h).flip(0)[:2], rtol=1e-5, atol=1e-5)
 
 
 # ---- distances ----
