@@ -109,6 +109,9 @@ tt_rule rule_unary;
 tt_rule rule_where;
 tt_rule rule_xlogy;
 
+/* expm.c */
+tt_rule rule_matrix_exp;
+
 /* fft.c */
 tt_rule rule_fft_c2c;
 tt_rule rule_fft_c2r;

@@ -281,6 +281,7 @@ static const tt_op table[] = {
   {"linalg_lu",                                  rule_lu,                               "",                      PROMOTE_NONE,      0,                                  "a = p l u"},
   {"linalg_lu_factor_ex",                        rule_lu_factor,                        "",                      PROMOTE_NONE,      0,                                  "LU with partial pivoting, packed"},
   {"linalg_lu_solve",                            rule_lu_solve,                         "",                      PROMOTE_NONE,      0,                                  "a system given by its LU"},
+  {"linalg_matrix_exp",                          rule_matrix_exp,                       "",                      PROMOTE_DEFAULT,   OP_COMPUTE_F32,                     "exponential of square matrices"},
   {"linalg_qr",                                  rule_qr,                               "",                      PROMOTE_NONE,      0,                                  "a = q r by reflections"},
   {"linalg_solve_triangular",                    rule_solve_triangular,                 "",                      PROMOTE_NONE,      0,                                  "a triangular system"},
   {"linalg_vector_norm",                         rule_norm,                             "24",                    PROMOTE_NONE,      OP_STATIC_SCALARS,                  "p-norm over dims"},

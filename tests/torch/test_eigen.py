@@ -179,6 +179,31 @@ def test_low_rank_and_lobpcg(dev):
     torch.testing.assert_close(values, torch.linalg.eigvalsh(h).flip(0)[:2], rtol=1e-5, atol=1e-5)
 
 
+# ---- the exponential ----
+@pytest.mark.parametrize("dtype", ALL)
+def test_matrix_exp(dev, dtype):
+    a = torch.randn(3, 2, 5, 5, dtype=dtype) * torch.tensor([1e-3, 1.0, 20.0]).view(3, 1, 1, 1)
+    wanted, got = torch.linalg.matrix_exp(a.to(torch.complex128)), torch.linalg.matrix_exp(a.to(dev)).cpu()
+    size = wanted.abs().amax((-1, -2), keepdim=True)
+    close(got / size, (wanted / size).to(dtype), dtype, 2)
+
+
+def test_matrix_exp_of_other_sizes(dev):
+    for a in (torch.zeros(0, 0), torch.zeros(0, 3, 3), torch.tensor([[1000.0]]), torch.tensor([[-3.0]]), torch.zeros(4, 4), torch.eye(2).mul(float("nan"))):
+        torch.testing.assert_close(torch.linalg.matrix_exp(a.to(dev)).cpu(), torch.linalg.matrix_exp(a), equal_nan=True)
+    half = torch.linalg.matrix_exp(torch.ones(2, 2, dtype=torch.bfloat16, device=dev))
+    assert half.dtype == torch.bfloat16 and abs(half[0, 0].item() - 4.1945) < 0.02
+
+
+def test_matrix_exp_gradient(dev):
+    a = torch.randn(2, 4, 4, dtype=torch.complex128)
+    grads = []
+    for x in (a.clone().requires_grad_(), a.to(dev).requires_grad_()):
+        torch.linalg.matrix_exp(x).abs().sum().backward()
+        grads.append(x.grad.cpu())
+    torch.testing.assert_close(*grads)
+
+
 # ---- distances ----
 @pytest.mark.parametrize("p", [0, 0.5, 1, 1.5, 2, 3, float("inf")])
 def test_distances_and_gradients(dev, p):
