@@ -7,7 +7,7 @@ PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint requi
 export PYTHONDONTWRITEBYTECODE := 1
 NATIVE := CMakeLists.txt $(shell find csrc -name '*.[ch]' -o -name '*.cpp')
 
-.PHONY: run test test-all test-c test-asan test-tsan bench build wheel clean
+.PHONY: run test test-all test-c test-asan test-tsan bench coverage build wheel clean
 
 run: build $(VENV)/.models
 	$(BIN)/python examples/run.py
@@ -20,6 +20,10 @@ test-all: build $(VENV)/.models $(VENV)/.test test-c test-asan test-tsan
 
 bench: build $(VENV)/.models $(VENV)/.test
 	$(BIN)/python bench/eager.py
+
+# Runs what the coverage page shows and writes docs/coverage.md, .html and .json.
+coverage: build $(VENV)/.test
+	$(BIN)/python -m torch_tpu.conformance --page docs
 
 build: $(VENV)/.built
 

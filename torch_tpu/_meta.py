@@ -95,3 +95,24 @@ def linalg_svd(A, full_matrices=False, compute_uv=True, *, driver=None):
     torch._check(driver is None, lambda: "torch.linalg.svd: keyword argument `driver=` is only supported on CUDA inputs with cuSOLVER backend.")
     u, s, vh = torch.ops.aten._linalg_svd(A, full_matrices, compute_uv)
     return u, s, torch.empty_like(vh.mT, memory_format=torch.contiguous_format).mT if compute_uv else vh  # columns are contiguous, as LAPACK wants
+
+
+# ---- attention, losses: what torch's Meta kernels get wrong ----
+@_answers("_native_multi_head_attention")
+def multi_head_attention(query, key, value, embed_dim, num_head, qkv_weight, qkv_bias, proj_weight, proj_bias, mask=None,
+                         need_weights=True, average_attn_weights=True, mask_type=None):
+    """Weights that nobody asked for are no tensor, where torch's own has an empty one."""
+    batch, rows, _ = query.shape
+    shape = (batch, rows, rows) if average_attn_weights else (batch, num_head, rows, rows)
+    return query.new_empty(batch, rows, proj_weight.shape[0]), query.new_empty(shape) if need_weights else None
+
+
+# The loss of one vector is a number, where torch's own have one element.
+@_answers("multi_margin_loss")
+def multi_margin_loss(self, target, p=1, margin=1, weight=None, reduction=1):
+    return self.new_empty(target.shape if reduction == 0 else ())
+
+
+@_answers("multilabel_margin_loss_forward")
+def multilabel_margin_loss(self, target, reduction):
+    return self.new_empty(self.shape[:-1] if reduction == 0 else ()), torch.empty_like(target, dtype=self.dtype)
