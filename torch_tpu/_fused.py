@@ -8,7 +8,7 @@ import torch
 from torch.nn import functional as F
 
 DECOMPOSITIONS = {}
-_meta = torch.library.Library("aten", "IMPL", "Meta")
+META = torch.library.Library("aten", "IMPL", "Meta")
 _MAY_BE_META = ("Meta", "CompositeExplicitAutograd", "CompositeExplicitAutogradNonFunctional", "CompositeImplicitAutograd")
 
 
@@ -21,7 +21,7 @@ def decomposes(*names):
             op = getattr(getattr(torch.ops.aten, base), overload or "default")
             DECOMPOSITIONS[op] = fn
             if not any(torch._C._dispatch_has_kernel_for_dispatch_key(op.name(), key) for key in _MAY_BE_META):
-                _meta.impl(name, fn)
+                META.impl(name, fn)
         return fn
 
     return keep

@@ -71,6 +71,21 @@ void rule_sum(tt_ctx *c) {
   c->result[0] = wanted(c, 0, r);
 }
 
+void rule_hash(tt_ctx *c) { /* (self, dim, keepdim, mode): the bits of the widest dtype of the kind, by exclusive or */
+  hlo_module *m = c->m;
+  int dims[TT_MAX_RANK];
+  hlo x = tt_in_own(c, 0);
+  if (!x) return;
+  tt_dtype t = (tt_dtype)x->dtype, wide = tt_is_float(t) ? TT_F64 : tt_is_signed(t) ? TT_I64 : TT_U64;
+  if (tt_is_complex(t)) {
+    hlo_fail(m, TT_UNIMPLEMENTED, "complex numbers have no hash");
+    return;
+  }
+  x = hlo_bitcast(m, hlo_convert(m, x, wide), TT_U64);
+  int n = pick_dims(c, 1, x, dims);
+  c->result[0] = wanted(c, 0, n ? hlo_reduce(m, "xor", x, hlo_int(m, TT_U64, 0), n, dims) : x);
+}
+
 void rule_count_nonzero(tt_ctx *c) {
   int dims[TT_MAX_RANK];
   hlo x = hlo_convert(c->m, tt_in_as(c, 0, TT_BOOL), TT_I64);

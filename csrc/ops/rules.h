@@ -215,6 +215,7 @@ tt_rule rule_count_nonzero;
 tt_rule rule_dist;
 tt_rule rule_extreme;
 tt_rule rule_extreme_dim;
+tt_rule rule_hash;
 tt_rule rule_logsumexp;
 tt_rule rule_norm;
 tt_rule rule_renorm;

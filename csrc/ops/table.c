@@ -240,6 +240,7 @@ static const tt_op table[] = {
   {"hardswish_backward",                         rule_hardswish_backward,               "",                      PROMOTE_TO_RESULT, OP_COMPUTE_F32,                     "its derivative times grad"},
   {"hardtanh",                                   rule_hardtanh,                         "",                      PROMOTE_TO_RESULT, OP_COMPUTE_F32,                     "kept within bounds"},
   {"hardtanh_backward",                          rule_hardtanh_backward,                "",                      PROMOTE_TO_RESULT, OP_COMPUTE_F32,                     "its derivative times grad"},
+  {"hash_tensor",                                rule_hash,                             "",                      PROMOTE_NONE,      0,                                  "exclusive or of bits as 64-bit words"},
   {"heaviside",                                  rule_heaviside,                        "",                      PROMOTE_DEFAULT,   0,                                  "0, values or 1 by the sign of self"},
   {"histc",                                      rule_histc,                            "",                      PROMOTE_TO_RESULT, OP_STATIC_SCALARS,                  "counts of elements in equal bins"},
   {"huber_loss",                                 rule_distance_loss,                    "huber",                 PROMOTE_DEFAULT,   OP_COMPUTE_F32,                     "a square that turns into a line"},

@@ -254,8 +254,8 @@ static const std::unordered_set<std::string> not_ours = {
     "_nested_tensor_from_mask", "contiguous", "lift", "lift_fresh", "lift_fresh_copy",
     // sparse.cpp
     "_to_sparse", "_to_sparse.sparse_dim", "_to_sparse_csr", "_to_sparse_csc", "_to_sparse_bsr", "_to_sparse_bsc",
-    // composed of a view and a copy, so that the index is a run-time value
-    "select_backward", "slice_backward"};
+    // composed of a view and a copy: by an index that is a run-time value, and of memory that a rule does not see
+    "select_backward", "slice_backward", "as_strided_copy", "as_strided_scatter"};
 
 // Left to dynamic.cpp, in all overloads: their rows give padded results.
 static const std::unordered_set<std::string> sized_by_data = {
