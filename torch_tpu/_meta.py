@@ -116,3 +116,15 @@ def multi_margin_loss(self, target, p=1, margin=1, weight=None, reduction=1):
 @_answers("multilabel_margin_loss_forward")
 def multilabel_margin_loss(self, target, reduction):
     return self.new_empty(self.shape[:-1] if reduction == 0 else ()), torch.empty_like(target, dtype=self.dtype)
+
+
+# ---- torch has none of these, since it reads the lengths; here targets are rows ----
+@_answers("_ctc_loss.Tensor")
+def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, zero_infinity=False):
+    time, batch, _ = log_probs.shape
+    return log_probs.new_empty(batch), log_probs.new_empty(batch, time, 2 * targets.shape[-1] + 1)
+
+
+@_answers("_ctc_loss_backward.Tensor")
+def ctc_loss_backward(grad, log_probs, *others):
+    return torch.empty_like(log_probs, memory_format=torch.contiguous_format)

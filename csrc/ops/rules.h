@@ -57,6 +57,10 @@ tt_rule rule_eye;
 tt_rule rule_linspace;
 tt_rule rule_triangle_indices;
 
+/* ctc.c */
+tt_rule rule_ctc_loss;
+tt_rule rule_ctc_loss_backward;
+
 /* dot.c */
 tt_rule rule_addbmm;
 tt_rule rule_addmm;

@@ -26,6 +26,8 @@ static const tt_op table[] = {
   {"_chunk_cat",                                 rule_chunk_cat,                        "",                      PROMOTE_NONE,      0,                                  "chunks of tensors side by side"},
   {"_conj_physical",                             rule_conj,                             "",                      PROMOTE_DEFAULT,   0,                                  "complex conjugate"},
   {"_convolution",                               rule_convolution,                      "",                      PROMOTE_NONE,      OP_MATMUL,                          "input convolved with weight, plus bias"},
+  {"_ctc_loss.Tensor",                           rule_ctc_loss,                         "",                      PROMOTE_TO_RESULT, OP_COMPUTE_F32,                     "CTC loss: forward recursion over time"},
+  {"_ctc_loss_backward.Tensor",                  rule_ctc_loss_backward,                "",                      PROMOTE_TO_RESULT, OP_COMPUTE_F32,                     "gradient of the CTC loss"},
   {"_cummax_helper",                             rule_running_extreme,                  "GEw",                   PROMOTE_NONE,      0,                                  "cummax into given tensors"},
   {"_cummin_helper",                             rule_running_extreme,                  "LEw",                   PROMOTE_NONE,      0,                                  "cummin into given tensors"},
   {"_fft_c2c",                                   rule_fft_c2c,                          "",                      PROMOTE_DEFAULT,   0,                                  "Fourier transform of complex numbers"},

@@ -252,6 +252,8 @@ static const std::unordered_set<std::string> not_ours = {
     "is_pinned", "resize_as_", "_resize_output_", "data", "set_data", "_has_compatible_shallow_copy_type",
     "retain_grad", "_backward", "is_leaf", "output_nr", "_version", "requires_grad_", "item",
     "_nested_tensor_from_mask", "contiguous", "lift", "lift_fresh", "lift_fresh_copy",
+    // _ctc.py, which makes their lengths run-time values
+    "_ctc_loss", "_ctc_loss_backward",
     // sparse.cpp
     "_to_sparse", "_to_sparse.sparse_dim", "_to_sparse_csr", "_to_sparse_csc", "_to_sparse_bsr", "_to_sparse_bsc",
     // composed of a view and a copy: by an index that is a run-time value, and of memory that a rule does not see

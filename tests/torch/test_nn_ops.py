@@ -126,3 +126,36 @@ def test_embedding_renormalizes_rows_it_reads(dev):
     F.embedding(indices, weight, max_norm=1.5, norm_type=1.0)
     F.embedding(indices.to(dev), other, max_norm=1.5, norm_type=1.0)
     torch.testing.assert_close(other.cpu(), weight)
+
+
+# ---- ctc_loss ----
+@pytest.mark.parametrize("flat", [False, True])
+def test_ctc_loss_of_unreachable_repeated_and_empty_targets(dev, flat):
+    x = torch.randn(6, 4, 5, dtype=torch.float64).log_softmax(2)
+    inputs, lengths = [6, 4, 2, 5], [3, 2, 3, 0]
+    targets = torch.randint(1, 5, (4, 3))
+    targets[0] = 2  # repeated labels need blanks between them
+    if flat:
+        targets = torch.cat([targets[b, :n] for b, n in enumerate(lengths)])
+    for reduction, zero in (("none", False), ("mean", True)):  # the third sample has no path
+        agree(lambda x, t: F.ctc_loss(x, t, inputs, lengths, 0, reduction, zero), x, targets, dev=dev, tol=1e-9)
+    agree(lambda x, t, i, n: F.ctc_loss(x, t, i, n, 4), x, targets % 4, torch.tensor(inputs), torch.tensor(lengths), dev=dev, grad=False)
+
+
+@pytest.mark.tpu
+def test_ctc_loss_compiles_once_for_all_lengths(dev, counted):
+    def loss(k):
+        x = torch.randn(12, 2, 5).log_softmax(2).to(dev).requires_grad_()
+        F.ctc_loss(x, torch.randint(1, 5, (2, 4)).to(dev), [12 - k, 9], [4, 3 - k]).backward()
+
+    loss(0)
+    with counted() as c:
+        loss(1)
+        loss(2)
+    assert c.built == 0
+
+
+def test_ctc_loss_refuses_lengths_beyond_its_operands(dev):
+    x, t = torch.randn(5, 2, 4).to(dev), torch.ones(2, 2, dtype=torch.long).to(dev)
+    with pytest.raises(RuntimeError, match="Expected input_lengths to have value at most 5, but got value 6"):
+        F.ctc_loss(x, t, [6, 5], [2, 2])
