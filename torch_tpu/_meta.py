@@ -60,6 +60,14 @@ def fft_c2r(self, dim, normalization, last_dim_size):
     return _strided(self, dim[-1:], sizes, self.dtype.to_real())
 
 
+# ---- copies that keep the order of their dims ----
+@_answers("flip")
+def flip(self, dims):
+    like = torch.ops.aten.flip(self, dims)
+    dense = torch._prims_common.is_non_overlapping_and_dense_or_false(self)
+    return torch.empty_strided(self.shape, self.stride(), dtype=self.dtype, device="meta") if dense else like
+
+
 # ---- saved statistics: the input's dtype, but float32 beside parameters of another dtype (torch's "mixed" types) ----
 def _statistics(name, parameters):
     op = _overload(name)

@@ -170,6 +170,8 @@ static hlo constant(hlo_module *m, const tt_arg *a, tt_dtype t) {
 
 static hlo env_scalar(void *user, const tt_arg *a, tt_dtype dtype) {
   tt_trace *t = user;
+  if (tt_is_complex(a->dtype) && !tt_is_complex(dtype))
+    return hlo_fail(t->m, TT_INVALID_ARGUMENT, "value cannot be converted to type %s without overflow", tt_dtype_name(dtype));
   tt_dtype carrier = tt_scalar_carrier(dtype);
   tt_operand o = {.source = FROM_SCALAR, .dtype = carrier};
   const tt_op *op = t->call->variant->op;
@@ -197,7 +199,7 @@ static hlo env_random_state(void *user, tt_generator *g, int64_t n) {
 
 /* ---- calls ---- */
 static tt_want want_of_tensor(const tt_tensor *x) {
-  return (tt_want){.defined = true, .dtype = x->dtype, .rank = x->rank, .dims = x->sizes};
+  return (tt_want){.defined = true, .written = true, .dtype = x->dtype, .rank = x->rank, .dims = x->sizes};
 }
 
 /* Applies the row to args; result k goes to into[k] where that is not NULL, else to *values++. */

@@ -63,9 +63,16 @@ hlo hlo_unary(hlo_module *m, const char *op, hlo x) {
   return same_type(m, op, 1, &x);
 }
 
+bool hlo_ordered(hlo_module *m, const char *op, hlo x) {
+  static const char *const of_ordered[] = {"maximum", "minimum", "atan2", "remainder", "clamp", "LT", "LE", "GT", "GE"};
+  for (size_t i = 0; is_complex((tt_dtype)x->dtype) && i < sizeof of_ordered / sizeof *of_ordered; i++)
+    if (!strcmp(op, of_ordered[i])) hlo_fail(m, TT_UNIMPLEMENTED, "%s is not defined for complex numbers", op);
+  return !hlo_failed(m);
+}
+
 hlo hlo_binary(hlo_module *m, const char *op, hlo a, hlo b) {
   hlo xs[] = {a, b};
-  if (!align(m, op, 2, xs) || !hlo_agree(m, op, xs[0], xs[1])) return NULL;
+  if (!align(m, op, 2, xs) || !hlo_agree(m, op, xs[0], xs[1]) || !hlo_ordered(m, op, xs[0])) return NULL;
   return same_type(m, op, 2, xs);
 }
 
@@ -76,7 +83,8 @@ hlo hlo_binary_scalar(hlo_module *m, const char *op, hlo x, double v) {
 
 hlo hlo_compare(hlo_module *m, const char *direction, hlo a, hlo b) {
   hlo xs[] = {a, b};
-  if (!align(m, "compare", 2, xs) || !hlo_agree(m, "compare", xs[0], xs[1])) return NULL;
+  if (!align(m, "compare", 2, xs) || !hlo_agree(m, "compare", xs[0], xs[1]) || !hlo_ordered(m, direction, xs[0]))
+    return NULL;
   hlo r = hlo_new(m, TT_BOOL, xs[0]->rank, xs[0]->dims);
   if (!r) return NULL;
   hlo_open(m, 1, &r);
@@ -108,7 +116,8 @@ hlo hlo_select(hlo_module *m, hlo pred, hlo on_true, hlo on_false) {
 
 hlo hlo_clamp(hlo_module *m, hlo lo, hlo x, hlo hi) {
   hlo xs[] = {lo, x, hi};
-  if (!align(m, "clamp", 3, xs) || !hlo_agree(m, "clamp", xs[1], xs[0]) || !hlo_agree(m, "clamp", xs[1], xs[2]))
+  if (!align(m, "clamp", 3, xs) || !hlo_agree(m, "clamp", xs[1], xs[0]) || !hlo_agree(m, "clamp", xs[1], xs[2]) ||
+      !hlo_ordered(m, "clamp", xs[1]))
     return NULL;
   return same_type(m, "clamp", 3, xs);
 }
@@ -132,6 +141,15 @@ static hlo plain_convert(hlo_module *m, hlo x, tt_dtype t) {
   return r;
 }
 
+/* torch casts floats to uint8 by way of int64, so that -1 is 255. The low byte of what no int32 holds is 0 in f32. */
+static hlo byte_of(hlo_module *m, hlo x) {
+  if (x->dtype == TT_F64) return plain_convert(m, plain_convert(m, x, TT_I64), TT_U8);
+  hlo wide = x->dtype == TT_F32 ? x : plain_convert(m, x, TT_F32);
+  if (!wide) return NULL;
+  hlo held = hlo_compare(m, "LT", hlo_unary(m, "abs", wide), hlo_float(m, TT_F32, 0x1p31));
+  return plain_convert(m, plain_convert(m, hlo_select(m, held, wide, hlo_float(m, TT_F32, 0)), TT_I32), TT_U8);
+}
+
 hlo hlo_convert(hlo_module *m, hlo x, tt_dtype t) {
   if (!hlo_ready(m, "convert", 1, &x)) return NULL;
   if (x->dtype == t) return x;
@@ -147,6 +165,7 @@ hlo hlo_convert(hlo_module *m, hlo x, tt_dtype t) {
     hlo wide = x->dtype == TT_F32 ? x : plain_convert(m, x, TT_F32);
     return plain_convert(m, hlo_clamp(m, hlo_float(m, TT_F32, -448), wide, hlo_float(m, TT_F32, 448)), t);
   }
+  if (t == TT_U8 && is_floating((tt_dtype)x->dtype)) return byte_of(m, x);
   bool long_from = x->dtype == TT_F64 || (x->dtype >= TT_U32 && x->dtype <= TT_I64);
   if ((narrow_from && (narrow_to || !is_floating(t))) || (narrow_to && !is_floating((tt_dtype)x->dtype)) ||
       ((narrow_to || half_to) && long_from))

@@ -81,4 +81,7 @@ bool hlo_region(hlo_module *m, bool isolated, int n_args, const hlo_type *args, 
                 int n_results, hlo *results);
 /* The body of one binary operation; user is its name. */
 void hlo_binary_body(hlo_module *m, const hlo *args, hlo *results, void *user);
+/* False, with an error, for an op or direction that orders its operands where x is complex: XLA compiles an order of complex
+ * numbers, by real parts or otherwise; torch has none. */
+bool hlo_ordered(hlo_module *m, const char *op, hlo x);
 #endif

@@ -93,7 +93,7 @@ hlo hlo_reduce(hlo_module *m, const char *op, hlo x, hlo init, int n_dims, const
   int rank;
   int64_t left[HLO_MAX_RANK];
   if (init->rank || init->dtype != x->dtype) return hlo_mismatch(m, "reduce", x, init);
-  if (!reduced_dims(m, x, n_dims, dims, &rank, left)) return NULL;
+  if (!reduced_dims(m, x, n_dims, dims, &rank, left) || !hlo_ordered(m, op, x)) return NULL;
   if (n_dims == 0) return hlo_binary(m, op, init, x);
   hlo r = hlo_new(m, x->dtype, rank, left);
   if (!r) return NULL;

@@ -50,11 +50,20 @@ static hlo scaled_sum(tt_ctx *c, hlo value, int at) {
   return hlo_binary(m, "add", hlo_broadcast_to(m, self, c->want[0].rank, c->want[0].dims), value);
 }
 
+/* What Meta does not check. */
+static void want_one_dtype(tt_ctx *c) {
+  tt_dtype own = (tt_dtype)tt_in_dtype(c, 0), other = (tt_dtype)tt_in_dtype(c, 1);
+  if (own != other)
+    hlo_fail(c->m, TT_INVALID_ARGUMENT, "self and mat2 must have the same dtype, but got %s and %s", tt_dtype_name(own),
+             tt_dtype_name(other));
+}
+
 static int beta_of(const tt_ctx *c) { return strstr(c->op->hlo, "dtype") ? 4 : 3; }
 
 /* (self, a, b, beta, alpha), or with an out_dtype before beta: addmm, addmv, baddbmm. hlo: "" or "dtype" */
 void rule_addmm(tt_ctx *c) {
   hlo a = tt_in_own(c, 1), b = tt_in_own(c, 2);
+  if (beta_of(c) == 3) want_one_dtype(c);
   if (a) c->result[0] = scaled_sum(c, product(c, a, b, accumulator((tt_dtype)a->dtype)), beta_of(c));
 }
 
@@ -76,6 +85,7 @@ void rule_addbmm(tt_ctx *c) { /* the products of all batches are summed: the bat
   hlo a = tt_in_own(c, 1), b = tt_in_own(c, 2);
   if (!a || !b) return;
   hlo_dot_dims d = {.n_contract = 2, .lhs_contract = (int[]){0, 2}, .rhs_contract = (int[]){0, 1}};
+  want_one_dtype(c);
   c->result[0] = scaled_sum(c, hlo_dot(c->m, a, b, &d, c->precision, accumulator((tt_dtype)a->dtype)), 3);
 }
 

@@ -233,6 +233,9 @@ static void print_dims(char *out, size_t size, int rank, const int64_t *dims) {
   if (n < size) snprintf(out + n, size - n, "]");
 }
 
+/* torch's kinds of numbers, each of which holds those before it: what is written into a tensor may not be of a later one. */
+static int category(tt_dtype t) { return tt_is_complex(t) ? 3 : tt_is_float(t) ? 2 : t == TT_BOOL ? 0 : 1; }
+
 static void finish_result(tt_ctx *c, int k) {
   const tt_want *w = &c->want[k];
   hlo v = c->result[k];
@@ -248,7 +251,8 @@ static void finish_result(tt_ctx *c, int k) {
     hlo_fail(c->m, TT_INTERNAL, "%s: result %d: expected dims %s, got %s", c->op->name, k, expected, got);
     return;
   }
-  if (tt_is_complex((tt_dtype)v->dtype) && !tt_is_complex((tt_dtype)w->dtype) && c->op->promotion != PROMOTE_NONE) {
+  bool lossy = w->written && c->op->promotion == PROMOTE_DEFAULT && category((tt_dtype)v->dtype) > category((tt_dtype)w->dtype);
+  if (lossy || (tt_is_complex((tt_dtype)v->dtype) && !tt_is_complex((tt_dtype)w->dtype) && c->op->promotion != PROMOTE_NONE)) {
     hlo_fail(c->m, TT_UNIMPLEMENTED, "result type %s can't be cast to the desired output type %s", tt_dtype_name(v->dtype),
              tt_dtype_name(w->dtype));
     return;
@@ -256,8 +260,16 @@ static void finish_result(tt_ctx *c, int k) {
   c->result[k] = hlo_convert(c->m, v, (tt_dtype)w->dtype);
 }
 
+static bool takes_complex(tt_ctx *c) {
+  if (!(c->op->flags & OP_REAL)) return true;
+  for (int i = 0; i < c->n_args; i++)
+    if (c->args[i].tag == TT_ARG_TENSOR && tt_is_complex((tt_dtype)c->args[i].dtype))
+      return hlo_fail(c->m, TT_UNIMPLEMENTED, "not implemented for %s", tt_dtype_name((tt_dtype)c->args[i].dtype));
+  return true;
+}
+
 void tt_rule_apply(tt_ctx *c) {
-  if (hlo_failed(c->m)) return;
+  if (hlo_failed(c->m) || !takes_complex(c)) return;
   c->memo = hlo_alloc(c->m, (size_t)(c->n_args + 1) * sizeof *c->memo);
   c->memo_elems = hlo_alloc(c->m, (size_t)(c->n_args + 1) * sizeof *c->memo_elems);
   if (!c->memo || !c->memo_elems) return;

@@ -18,6 +18,7 @@ enum {
   OP_STATIC_SCALARS = 1,  /* Scalars and floats are part of the key: the rule needs their values (tt_number_of) */
   OP_MATMUL = 2,          /* float32 precision is part of the key */
   OP_RANDOM = 4,          /* draws from a generator */
+  OP_REAL = 16,           /* torch refuses complex operands, which the formula would take */
   OP_COMPUTE_F32 = 8      /* f16 and bf16 operands are computed in f32 and rounded once at the end, as torch CPU does */
 };
 
@@ -34,7 +35,7 @@ struct tt_op {
 };
 
 enum { TT_MAX_RESULTS = 16 };
-typedef struct tt_want { bool defined; uint8_t dtype, rank; const int64_t *dims; } tt_want;
+typedef struct tt_want { bool defined, written; uint8_t dtype, rank; const int64_t *dims; } tt_want; /* written: an argument */
 
 struct tt_ctx {
   hlo_module *m;

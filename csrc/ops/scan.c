@@ -3,6 +3,7 @@
  * Each is an associative combination of neighbours at distance 1, 2, 4 ...: log2(n) passes over the whole, no loop over
  * elements. What lies before the start is an identity, or is told apart by its position. */
 #include <math.h>
+#include <string.h>
 #include "ops/index.h"
 #include "ops/math.h"
 #include "ops/rules.h"
@@ -64,12 +65,39 @@ static hlo log_add(hlo_module *m, hlo a, hlo b) {
   return choose(m, same, a, choose(m, is_nan(m, u), a, r));
 }
 
+/* Of complex numbers the imaginary part tells how often the running sum went round 0, which depends on the order: one place
+ * after the other, as the CPU goes. Carried: position, x, the last sum, all sums. */
+typedef struct walk { int dim, rank; int64_t n, size[TT_MAX_RANK]; } walk;
+
+static void walk_goes_on(hlo_module *m, const hlo *in, hlo *r, void *user) {
+  r[0] = is_below(m, in[0], (double)((walk *)user)->n);
+}
+
+static void walk_step(hlo_module *m, const hlo *in, hlo *r, void *user) {
+  const walk *w = user;
+  hlo starts[TT_MAX_RANK];
+  for (int i = 0; i < w->rank; i++) starts[i] = i == w->dim ? in[0] : hlo_int(m, TT_I32, 0);
+  r[0] = plus(m, in[0], 1);
+  r[1] = in[1];
+  r[2] = log_add(m, hlo_dynamic_slice(m, in[1], starts, w->size), in[2]);
+  r[3] = hlo_dynamic_update_slice(m, in[3], r[2], starts);
+}
+
 void rule_running_logsumexp(tt_ctx *c) {
   hlo_module *m = c->m;
   hlo x = tt_in(c, 0);
-  if (!is_trivial(x)) {
+  if (!is_trivial(x) && tt_is_complex((tt_dtype)x->dtype)) {
+    walk w = {.dim = tt_dim(c, 1, x->rank, 0), .rank = x->rank};
+    w.n = x->dims[w.dim];
+    memcpy(w.size, x->dims, x->rank * sizeof *w.size);
+    w.size[w.dim] = 1;
+    hlo nothing = hlo_complex(m, (tt_dtype)x->dtype, -INFINITY, 0), end[4];
+    hlo start[] = {hlo_int(m, TT_I32, 0), x, hlo_broadcast_to(m, nothing, x->rank, w.size), hlo_full_like(m, x, 0)};
+    hlo_while(m, 4, start, walk_goes_on, walk_step, &w, end);
+    x = end[3];
+  } else if (!is_trivial(x)) {
     int dim = tt_dim(c, 1, x->rank, 0);
-    hlo nothing = tt_is_complex((tt_dtype)c->dtype) ? hlo_complex(m, (tt_dtype)c->dtype, -INFINITY, 0) : hlo_lowest(m, (tt_dtype)c->dtype);
+    hlo nothing = hlo_lowest(m, (tt_dtype)x->dtype);
     for (int64_t step = 1; x && step < x->dims[dim]; step *= 2) x = log_add(m, x, moved(m, x, dim, step, nothing));
   }
   c->result[0] = x;

@@ -88,8 +88,17 @@ static hlo source_rows(tt_ctx *c, hlo x, int dim, hlo index, int i) {
   return hlo_reshape(c->m, tt_in(c, i), x->rank, dims); /* a source of no dims may stand for one of size 1 */
 }
 
+/* Checked by the CPU's kernels, and by no Meta kernel. */
+static void want_source_of_own_dtype(tt_ctx *c) {
+  tt_dtype self = (tt_dtype)tt_in_dtype(c, 0), source = (tt_dtype)tt_in_dtype(c, 3);
+  if (self != source)
+    hlo_fail(c->m, TT_INVALID_ARGUMENT, "%s_(): self (%s) and source (%s) must have the same scalar type", c->op->name,
+             tt_dtype_name(self), tt_dtype_name(source));
+}
+
 void rule_index_add(tt_ctx *c) {
   hlo_module *m = c->m;
+  want_source_of_own_dtype(c);
   hlo x = tt_at_least_1d(m, tt_in(c, 0)), index = tt_at_least_1d(m, tt_in_own(c, 2));
   int dim = tt_dim(c, 1, tt_in_rank(c, 0), 0);
   hlo rows = source_rows(c, x, dim, index, 3);
@@ -117,6 +126,7 @@ void rule_index_fill(tt_ctx *c) {
 }
 
 void rule_index_reduce(tt_ctx *c) {
+  want_source_of_own_dtype(c);
   hlo x = tt_at_least_1d(c->m, tt_in(c, 0)), index = tt_at_least_1d(c->m, tt_in_own(c, 2));
   int dim = tt_dim(c, 1, tt_in_rank(c, 0), 0);
   reduction r = reduction_named(c, tt_str(c, 4));

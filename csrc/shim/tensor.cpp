@@ -6,6 +6,7 @@
 // Reading a value that is being traced is refused, and remembered: the decomposition that asked is then run eagerly.
 #include <ATen/EmptyTensor.h>
 #include <ATen/ExpandUtils.h>
+#include <ATen/MemoryOverlap.h>
 #include <ATen/native/Resize.h>
 #include <ATen/ops/_has_compatible_shallow_copy_type_native.h>
 #include <ATen/ops/_reshape_alias_native.h>
@@ -255,6 +256,8 @@ static bool share_buffer(const Tensor &dst, const Tensor &src) {
 }
 
 static void copy_on_device(Tensor &dst, const Tensor &src) {
+  at::assert_no_internal_overlap(dst);
+  at::assert_no_partial_overlap(dst, src);
   if (share_buffer(dst, src)) return;
   TORCH_INTERNAL_ASSERT(copy_entry().variant.op->rule, "the lowering table has no row for copy");
   torch::jit::Stack stack{dst, src, false};
