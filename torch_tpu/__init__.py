@@ -33,6 +33,7 @@ def _setup():
     _C.set_lazy_init(plugin.init)
     from . import _decompose  # noqa: F401  (tells _C how operators without a rule are lowered)
     from . import _meta  # noqa: F401  (what operators return where torch's Meta kernels do not say it as the CPU does)
+    from . import _linalg  # noqa: F401  (operators composed of others, with results that only values tell)
     from . import _sparse  # noqa: F401  (kernels of sparse tensors)
     from . import _exit  # noqa: F401  (waits for autograd threads at exit)
 

@@ -17,31 +17,6 @@ static hlo zero_like(hlo_module *m, hlo x) { return constant_like(m, x, 0); }
 /* [batch, 1, 1] or [batch, r, 1] or [batch, 1, c] in the dims of x. */
 static hlo spread(hlo_module *m, hlo v, hlo x) { return x ? tt_matrix_spread(m, v, x->dims[1], x->dims[2]) : NULL; }
 
-/* The row of x at p ([batch, 1, 1]), each batch its own. */
-static hlo row_at(hlo_module *m, hlo x, hlo p) {
-  hlo there = hlo_compare(m, "EQ", tt_matrix_position(m, x, 1), spread(m, p, x));
-  return tt_matrix_sum(m, choose(m, there, x, zero_like(m, x)), 1);
-}
-
-/* x with its rows j (of all batches) and p exchanged. */
-static hlo exchange(hlo_module *m, hlo x, hlo j, hlo p) {
-  hlo row = tt_matrix_position(m, x, 1);
-  hlo at_p = spread(m, row_at(m, x, p), x), at_j = spread(m, tt_matrix_take(m, x, 1, j, 1), x);
-  hlo y = choose(m, hlo_compare(m, "EQ", row, spread(m, p, x)), at_j, x);
-  return choose(m, hlo_compare(m, "EQ", row, j), at_p, y);
-}
-
-/* Where a [batch, r, 1] has its largest element (the first of several; NaN is the largest) from row j on: [batch, 1, 1]. */
-static hlo place_of_largest(hlo_module *m, hlo size, hlo j) {
-  if (!size) return NULL;
-  hlo row = tt_matrix_position(m, size, 1);
-  size = choose(m, is_nan(m, size), hlo_highest(m, (tt_dtype)size->dtype), size);
-  size = choose(m, hlo_compare(m, "GE", row, j), size, constant_like(m, size, -1));
-  hlo hit = hlo_compare(m, "EQ", size, spread(m, tt_matrix_max(m, size, 1), size));
-  hlo first = hlo_reduce(m, "minimum", choose(m, hit, row, number(m, INT32_MAX)), number(m, INT32_MAX), 1, (int[]){1});
-  return hlo_unsqueeze(m, first, 1);
-}
-
 /* ---- LU ---- */
 typedef struct panel { hlo start; } panel; /* its first column in the whole */
 
@@ -51,8 +26,9 @@ enum { LU_MATRIX, LU_ORDER, LU_PIVOTS, LU_VALUES };
 static void lu_column(hlo_module *m, hlo j, const hlo *in, hlo *out, void *user) {
   const panel *p = user;
   hlo x = in[LU_MATRIX], here = p->start ? sub(m, j, p->start) : j;
-  hlo pivot = place_of_largest(m, tt_matrix_abs1(m, tt_matrix_take(m, x, 2, here, 1)), j);
-  x = exchange(m, x, j, pivot);
+  hlo size = tt_matrix_abs1(m, tt_matrix_take(m, x, 2, here, 1));
+  hlo pivot = tt_matrix_largest(m, size, hlo_compare(m, "GE", tt_matrix_position(m, size, 1), j));
+  x = tt_matrix_exchange(m, x, j, pivot);
   hlo top = tt_matrix_take(m, x, 1, j, 1), column = tt_matrix_take(m, x, 2, here, 1);
   hlo divisor = spread(m, tt_matrix_take(m, top, 2, here, 1), column);
   hlo factor = choose(m, hlo_compare(m, "EQ", divisor, zero_like(m, divisor)), column, quo(m, column, divisor));
@@ -61,7 +37,7 @@ static void lu_column(hlo_module *m, hlo j, const hlo *in, hlo *out, void *user)
   hlo reduced = sub(m, x, mul(m, factor, spread(m, top, x)));
   hlo y = choose(m, both(m, below, hlo_compare(m, "GT", place, here)), reduced, x);
   out[LU_MATRIX] = choose(m, both(m, below, hlo_compare(m, "EQ", place, here)), factor, y);
-  out[LU_ORDER] = exchange(m, in[LU_ORDER], j, pivot);
+  out[LU_ORDER] = tt_matrix_exchange(m, in[LU_ORDER], j, pivot);
   out[LU_PIVOTS] = tt_matrix_put(m, in[LU_PIVOTS], 1, j, pivot);
 }
 
@@ -120,7 +96,7 @@ tt_lu tt_matrix_lu(hlo_module *m, hlo x) {
 
 static void apply_pivot(hlo_module *m, hlo j, const hlo *in, hlo *out, void *user) {
   const hlo *pivots = user;
-  out[0] = exchange(m, in[0], j, tt_matrix_take(m, *pivots, 1, j, 1));
+  out[0] = tt_matrix_exchange(m, in[0], j, tt_matrix_take(m, *pivots, 1, j, 1));
 }
 
 hlo tt_order_of_pivots(hlo_module *m, hlo pivots, int64_t rows) {
@@ -131,8 +107,7 @@ hlo tt_order_of_pivots(hlo_module *m, hlo pivots, int64_t rows) {
   return hlo_squeeze_dim(m, order, 2);
 }
 
-/* The order that undoes one: where each row stands in it. */
-static hlo inverse_order(hlo_module *m, hlo order) {
+hlo tt_order_inverse(hlo_module *m, hlo order) {
   if (!order) return NULL;
   int64_t n = order->dims[1];
   hlo wide = hlo_broadcast(m, order, 3, (int64_t[]){order->dims[0], n, n}, (int[]){0, 1});
@@ -148,7 +123,7 @@ hlo tt_matrix_lu_solve(hlo_module *m, hlo lu, hlo order, hlo b, bool adjoint) {
   }
   b = hlo_triangular_solve(m, lu, b, true, false, false, "ADJOINT");
   b = hlo_triangular_solve(m, lu, b, true, true, true, "ADJOINT");
-  return tt_matrix_permute_rows(m, b, inverse_order(m, order));
+  return tt_matrix_permute_rows(m, b, tt_order_inverse(m, order));
 }
 
 /* ---- QR ---- */

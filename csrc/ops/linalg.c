@@ -1,8 +1,7 @@
 /* linalg.c: rules of factorisations, and of solves, inverses and determinants by them.
  *
- * Operands are broadcast over their batch dims, made values of rank 3, worked on (factor.c), and given back in the dims wanted. What
- * torch's kernels do to the matrix first is done here too where it can be seen in the results: a real row-major matrix is
- * factored as its transpose. Singular matrices give what LAPACK gives and an info; raising is the caller's business. */
+ * Operands are broadcast over their batch dims, made values of rank 3, worked on (factor.c), and given back in the dims wanted.
+ * Singular matrices give what LAPACK gives and an info; raising is the caller's business. */
 #include <string.h>
 #include "ops/index.h"
 #include "ops/linalg.h"
@@ -23,18 +22,6 @@ static void give_zeros(tt_ctx *c, int from) {
     c->result[k] = hlo_full(c->m, c->want[k].dtype, c->want[k].rank, c->want[k].dims, 0);
 }
 
-/* Operand i, with its dims before the last inner ones broadcast to those of want, which has as many inner dims as given; and
- * all of those made one: [batch, inner..]. */
-static hlo batched(tt_ctx *c, int i, int inner, const tt_want *want, int want_inner) {
-  hlo x = tt_in_own(c, i);
-  if (!x) return NULL;
-  int64_t dims[TT_MAX_RANK], all[3] = {1};
-  int rank = 0;
-  for (; rank < want->rank - want_inner; rank++) all[0] *= dims[rank] = want->dims[rank];
-  for (int k = 0; k < inner; k++) all[1 + k] = dims[rank++] = x->dims[x->rank - inner + k];
-  return hlo_reshape(c->m, hlo_broadcast_to(c->m, x, rank, dims), 1 + inner, all);
-}
-
 static hlo vectors(hlo_module *m, hlo x) { /* [.., k] -> [batch, k] */
   if (!x) return NULL;
   int64_t k = x->dims[x->rank - 1], batch = 1;
@@ -52,7 +39,7 @@ static void cholesky_column(hlo_module *m, hlo j, const hlo *in, hlo *out, void 
   hlo column = tt_matrix_take(m, rest, 2, j, 1), d = hlo_unary(m, "real", tt_matrix_take(m, column, 1, j, 1));
   hlo is_fine = both(m, is(m, info, 0), is_above(m, d, 0));
   info = choose(m, either(m, is_fine, hlo_compare(m, "NE", info, hlo_int(m, TT_I32, 0))), info, plus(m, j, 1));
-  hlo pivot = hlo_convert(m, root(m, choose_number(m, is_fine, 1, d)), t);
+  hlo pivot = hlo_convert(m, root(m, choose(m, is_fine, d, constant_like(m, d, 1))), t);
   (void)user;
   hlo row = tt_matrix_position(m, column, 1);
   hlo l = quo(m, column, tt_matrix_spread(m, pivot, x->dims[1], 1));
@@ -91,7 +78,7 @@ void rule_cholesky(tt_ctx *c) { /* (self, upper, check_errors) -> (l, info) */
     return;
   }
   bool upper = tt_bool(c, 1);
-  hlo x = tt_matrices(m, tt_in_own(c, 0));
+  hlo x = tt_matrix_argument(c, 0);
   if (upper) x = tt_matrix_adjoint(m, x);
   if (!x) return;
   /* Only one triangle is read, and of the diagonal its real part. */
@@ -118,7 +105,7 @@ void rule_cholesky_inverse(tt_ctx *c) { /* (self, upper) */
     give_zeros(c, 0);
     return;
   }
-  hlo a = tt_matrices(c->m, tt_in_own(c, 0));
+  hlo a = tt_matrix_argument(c, 0);
   if (!a) return;
   hlo identity = tt_matrix_identity(c->m, (tt_dtype)a->dtype, a->dims[0], a->dims[1], a->dims[2]);
   give(c, 0, cholesky_solved(c->m, a, identity, tt_bool(c, 1)));
@@ -129,7 +116,7 @@ void rule_cholesky_solve(tt_ctx *c) { /* (self, a, upper) */
     give_zeros(c, 0);
     return;
   }
-  give(c, 0, cholesky_solved(c->m, batched(c, 1, 2, &c->want[0], 2), batched(c, 0, 2, &c->want[0], 2), tt_bool(c, 2)));
+  give(c, 0, cholesky_solved(c->m, tt_matrix_operand(c, 1, 2, &c->want[0], 2), tt_matrix_operand(c, 0, 2, &c->want[0], 2), tt_bool(c, 2)));
 }
 
 /* ---- triangular systems ---- */
@@ -138,22 +125,22 @@ void rule_solve_triangular(tt_ctx *c) { /* (a, b, upper, left, unitriangular) */
     give_zeros(c, 0);
     return;
   }
-  hlo a = batched(c, 0, 2, &c->want[0], 2), b = batched(c, 1, 2, &c->want[0], 2);
+  hlo a = tt_matrix_operand(c, 0, 2, &c->want[0], 2), b = tt_matrix_operand(c, 1, 2, &c->want[0], 2);
   give(c, 0, hlo_triangular_solve(c->m, a, b, tt_bool(c, 3), !tt_bool(c, 2), tt_bool(c, 4), "NO_TRANSPOSE"));
 }
 
 void rule_triangular_solve(tt_ctx *c) { /* (b, a, upper, transpose, unitriangular) -> (x, a) */
   give_zeros(c, 0);
-  if (is_wanted(c, 1)) give(c, 1, batched(c, 1, 2, &c->want[1], 2));
+  if (is_wanted(c, 1)) give(c, 1, tt_matrix_operand(c, 1, 2, &c->want[1], 2));
   if (!is_wanted(c, 0)) return;
-  hlo a = batched(c, 1, 2, &c->want[0], 2), b = batched(c, 0, 2, &c->want[0], 2);
+  hlo a = tt_matrix_operand(c, 1, 2, &c->want[0], 2), b = tt_matrix_operand(c, 0, 2, &c->want[0], 2);
   give(c, 0, hlo_triangular_solve(c->m, a, b, true, !tt_bool(c, 2), tt_bool(c, 4), tt_bool(c, 3) ? "TRANSPOSE" : "NO_TRANSPOSE"));
 }
 
 /* ---- QR ---- */
 void rule_qr(tt_ctx *c) { /* (a, mode) -> (q, r) */
   hlo_module *m = c->m;
-  hlo a = tt_matrices(m, tt_in_own(c, 0));
+  hlo a = tt_matrix_argument(c, 0);
   if (!a) return;
   give_zeros(c, 0);
   const tt_want *q = &c->want[0], *r = &c->want[1];
@@ -174,14 +161,14 @@ void rule_geqrf(tt_ctx *c) { /* (self) -> (a, tau) */
     give_zeros(c, 0);
     return;
   }
-  tt_qr f = tt_matrix_qr(c->m, tt_matrices(c->m, tt_in_own(c, 0)));
+  tt_qr f = tt_matrix_qr(c->m, tt_matrix_argument(c, 0));
   give(c, 0, f.packed);
   give(c, 1, f.tau);
 }
 
 void rule_householder_product(tt_ctx *c) { /* (input, tau) */
   hlo_module *m = c->m;
-  hlo a = tt_matrices(m, tt_in_own(c, 0)), tau = vectors(m, tt_in_own(c, 1));
+  hlo a = tt_matrix_argument(c, 0), tau = vectors(m, tt_in_own(c, 1));
   if (!a || !tau) return;
   hlo identity = tt_matrix_identity(m, (tt_dtype)a->dtype, a->dims[0], a->dims[1], a->dims[2]);
   give(c, 0, hlo_numel(tau) && is_wanted(c, 0) ? tt_matrix_reflect(m, a, tau, identity, false) : identity);
@@ -189,7 +176,7 @@ void rule_householder_product(tt_ctx *c) { /* (input, tau) */
 
 void rule_ormqr(tt_ctx *c) { /* (self, tau, other, left, transpose) */
   hlo_module *m = c->m;
-  hlo a = tt_matrices(m, tt_in_own(c, 0)), tau = vectors(m, tt_in_own(c, 1)), x = tt_matrices(m, tt_in_own(c, 2));
+  hlo a = tt_matrix_argument(c, 0), tau = vectors(m, tt_in_own(c, 1)), x = tt_matrix_argument(c, 2);
   bool left = tt_bool(c, 3), adjoint = tt_bool(c, 4);
   if (!tau) return;
   if (hlo_numel(tau) && is_wanted(c, 0)) {
@@ -201,19 +188,19 @@ void rule_ormqr(tt_ctx *c) { /* (self, tau, other, left, transpose) */
 }
 
 /* ---- LU ---- */
-static bool pivots(tt_ctx *c, const char *name, int i) {
-  if (tt_bool(c, i)) return true;
-  hlo_fail(c->m, TT_INVALID_ARGUMENT, "%s: LU without pivoting is not implemented on the CPU", name);
+static bool pivots(tt_ctx *c) {
+  if (tt_bool(c, 1)) return true;
+  hlo_fail(c->m, TT_INVALID_ARGUMENT, "linalg.lu_factor: LU without pivoting is not implemented on the CPU");
   return false;
 }
 
 static hlo counted_from_1(hlo_module *m, hlo p) { return plus(m, p, 1); }
 
 void rule_lu_factor(tt_ctx *c) { /* (a, pivot, check_errors) -> (lu, pivots, info) */
-  if (!pivots(c, "linalg.lu_factor", 1)) return;
+  if (!pivots(c)) return;
   give_zeros(c, 0);
   if (!is_wanted(c, 0)) return;
-  tt_lu f = tt_matrix_lu(c->m, tt_matrices(c->m, tt_in_own(c, 0)));
+  tt_lu f = tt_matrix_lu(c->m, tt_matrix_argument(c, 0));
   give(c, 0, f.lu);
   give(c, 1, counted_from_1(c->m, f.pivots));
   give(c, 2, f.info);
@@ -235,9 +222,9 @@ static void unpack(tt_ctx *c, hlo lu, hlo order) {
 }
 
 void rule_lu(tt_ctx *c) { /* (a, pivot) -> (p, l, u) */
-  if (!pivots(c, "linalg.lu", 1)) return;
+  if (!pivots(c)) return;
   give_zeros(c, 0);
-  hlo a = tt_matrices(c->m, tt_in_own(c, 0));
+  hlo a = tt_matrix_argument(c, 0);
   if (hlo_numel(a) == 0) {
     unpack(c, a, NULL);
     return;
@@ -252,7 +239,7 @@ static hlo order_of(tt_ctx *c, hlo p, int64_t rows) {
 
 void rule_lu_unpack(tt_ctx *c) { /* (lu, pivots, unpack_data, unpack_pivots) -> (p, l, u) */
   give_zeros(c, 0);
-  hlo lu = tt_matrices(c->m, tt_in_own(c, 0)), p = vectors(c->m, tt_in_own(c, 1));
+  hlo lu = tt_matrix_argument(c, 0), p = vectors(c->m, tt_in_own(c, 1));
   if (!lu || !p) return;
   unpack(c, lu, is_wanted(c, 0) && hlo_numel(p) ? order_of(c, p, lu->dims[1]) : NULL);
 }
@@ -269,24 +256,15 @@ void rule_lu_solve(tt_ctx *c) { /* (lu, pivots, b, left, adjoint) */
     return;
   }
   const tt_want *w = &c->want[0];
-  hlo lu = batched(c, 0, 2, w, 2), p = batched(c, 1, 1, w, 2), b = batched(c, 2, 2, w, 2);
+  hlo lu = tt_matrix_operand(c, 0, 2, w, 2), p = tt_matrix_operand(c, 1, 1, w, 2), b = tt_matrix_operand(c, 2, 2, w, 2);
   if (lu) give(c, 0, lu_solved(c->m, lu, order_of(c, p, lu->dims[1]), b, tt_bool(c, 3), tt_bool(c, 4)));
-}
-
-/* Operand 0 as torch factors it: a real row-major matrix as its transpose. */
-static tt_lu factored(tt_ctx *c, bool *transposed) {
-  hlo a = tt_matrices(c->m, tt_in_own(c, 0));
-  if (!a) return (tt_lu){0};
-  *transposed = tt_in_contiguous(c, 0) && !tt_is_complex((tt_dtype)a->dtype);
-  return tt_matrix_lu(c->m, *transposed ? tt_matrix_transpose(c->m, a) : a);
 }
 
 void rule_solve(tt_ctx *c) { /* (a, b, left, check_errors) -> (x, lu, pivots, info) */
   hlo_module *m = c->m;
   give_zeros(c, 0);
   if (!is_wanted(c, 1)) return;
-  bool transposed = false, left = tt_bool(c, 2);
-  tt_lu f = factored(c, &transposed);
+  tt_lu f = tt_matrix_lu(m, tt_matrix_argument(c, 0));
   give(c, 1, f.lu);
   give(c, 2, counted_from_1(m, f.pivots));
   give(c, 3, f.info);
@@ -296,7 +274,7 @@ void rule_solve(tt_ctx *c) { /* (a, b, left, check_errors) -> (x, lu, pivots, in
   bool vector = b_rank == 1 || (b_rank == rank - 1 && !memcmp(tt_in_dims(c, 1), tt_in_dims(c, 0), (size_t)b_rank * sizeof(int64_t)));
   const tt_want *w = &c->want[0];
   tt_want batch = {.defined = true, .rank = (uint8_t)(w->rank - (vector ? 1 : 2)), .dims = w->dims};
-  hlo b = batched(c, 1, vector ? 1 : 2, &batch, 0);
+  hlo b = tt_matrix_operand(c, 1, vector ? 1 : 2, &batch, 0);
   if (vector) b = hlo_unsqueeze(m, b, 2);
   int64_t dims[TT_MAX_RANK];
   memcpy(dims, w->dims, batch.rank * sizeof *dims);
@@ -311,18 +289,17 @@ void rule_solve(tt_ctx *c) { /* (a, b, left, check_errors) -> (x, lu, pivots, in
     lu = tt_matrices(m, hlo_broadcast_to(m, hlo_reshape(m, lu, rank, full), batch.rank + 2, dims));
     order = vectors(m, hlo_broadcast_to(m, hlo_reshape(m, order, rank - 1, full), batch.rank + 1, dims));
   }
-  give(c, 0, lu_solved(m, lu, order, b, left, transposed));
+  give(c, 0, lu_solved(m, lu, order, b, tt_bool(c, 2), false));
 }
 
 void rule_inverse(tt_ctx *c) { /* (a, check_errors) -> (inverse, info) */
   hlo_module *m = c->m;
   give_zeros(c, 0);
   if (!is_wanted(c, 0)) return;
-  bool transposed = false;
-  tt_lu f = factored(c, &transposed);
+  tt_lu f = tt_matrix_lu(m, tt_matrix_argument(c, 0));
   if (!f.lu) return;
   hlo identity = tt_matrix_identity(m, (tt_dtype)f.lu->dtype, f.lu->dims[0], f.lu->dims[1], f.lu->dims[2]);
-  give(c, 0, tt_matrix_lu_solve(m, f.lu, f.order, identity, transposed));
+  give(c, 0, tt_matrix_lu_solve(m, f.lu, f.order, identity, false));
   give(c, 1, f.info);
 }
 
@@ -340,13 +317,20 @@ static hlo product_of(hlo_module *m, hlo d) { return hlo_reduce(m, "multiply", d
 
 static hlo ones_of(tt_ctx *c, int k) { return hlo_full(c->m, c->want[k].dtype, c->want[k].rank, c->want[k].dims, 1); }
 
+/* Operand 0 as torch's determinants factor it, and give the factors for the gradient: a real row-major matrix as its transpose. */
+static tt_lu factored(tt_ctx *c) {
+  hlo a = tt_matrix_argument(c, 0);
+  if (!a) return (tt_lu){0};
+  bool transposed = tt_in_contiguous(c, 0) && !tt_is_complex((tt_dtype)a->dtype);
+  return tt_matrix_lu(c->m, transposed ? tt_matrix_transpose(c->m, a) : a);
+}
+
 void rule_det(tt_ctx *c) { /* (a) -> (det, lu, pivots) */
   hlo_module *m = c->m;
   give_zeros(c, 1);
   c->result[0] = ones_of(c, 0);
   if (!is_wanted(c, 1)) return;
-  bool transposed;
-  tt_lu f = factored(c, &transposed);
+  tt_lu f = factored(c);
   hlo d = tt_matrix_diagonal(m, f.lu);
   if (!d) return;
   give(c, 0, mul(m, product_of(m, d), sign_of_pivots(m, f.pivots, (tt_dtype)d->dtype)));
@@ -359,8 +343,7 @@ void rule_slogdet(tt_ctx *c) { /* (a) -> (sign, logabsdet, lu, pivots) */
   give_zeros(c, 1);
   c->result[0] = ones_of(c, 0);
   if (!is_wanted(c, 2)) return;
-  bool transposed;
-  tt_lu f = factored(c, &transposed);
+  tt_lu f = factored(c);
   hlo d = tt_matrix_diagonal(m, f.lu), size = absolute(m, d);
   if (!d) return;
   hlo sign = hlo_unary(m, "sign", d);

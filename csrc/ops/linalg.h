@@ -10,6 +10,10 @@
 
 /* ---- matrix.c: forms and parts ---- */
 hlo tt_matrices(hlo_module *m, hlo x);                     /* [.., r, c] -> [batch, r, c] */
+/* Operand i as matrices: UNIMPLEMENTED where LAPACK has no such dtype. */
+hlo tt_matrix_argument(tt_ctx *c, int i);
+/* Operand i, with its dims before the last inner ones broadcast to those of want before its want_inner: [batch, inner..]. */
+hlo tt_matrix_operand(tt_ctx *c, int i, int inner, const tt_want *want, int want_inner);
 hlo tt_matrix_conj(hlo_module *m, hlo x);                  /* real: x itself */
 hlo tt_matrix_transpose(hlo_module *m, hlo x);
 hlo tt_matrix_adjoint(hlo_module *m, hlo x);
@@ -30,6 +34,10 @@ hlo tt_matrix_block(hlo_module *m, hlo x, int64_t rows, int64_t columns);    /* 
 hlo tt_matrix_take(hlo_module *m, hlo x, int dim, hlo at, int64_t n);
 hlo tt_matrix_put(hlo_module *m, hlo x, int dim, hlo at, hlo part);
 hlo tt_matrix_permute_rows(hlo_module *m, hlo x, hlo order); /* result row i is row order[b, i] (i32, [batch, r]) */
+hlo tt_matrix_row_at(hlo_module *m, hlo x, hlo p);         /* [batch, 1, c]: row p, a rank-0 i32 or [batch, 1, 1]: each batch its own */
+hlo tt_matrix_exchange(hlo_module *m, hlo x, hlo p, hlo q); /* rows p and q change places */
+/* Where the real x [batch, r, 1] is largest, of the places allowed: the first of several; NaN is the largest. [batch, 1, 1] */
+hlo tt_matrix_largest(hlo_module *m, hlo x, hlo allowed);
 hlo tt_matrix_sum(hlo_module *m, hlo x, int dim);          /* that dim is kept, with size 1 */
 hlo tt_matrix_max(hlo_module *m, hlo x, int dim);          /* of real x; the same */
 hlo tt_matrix_abs1(hlo_module *m, hlo x);                  /* |re| + |im|: how LAPACK compares complex numbers */
@@ -44,6 +52,7 @@ void tt_loop(hlo_module *m, hlo from, hlo to, int n, const hlo *inits, tt_loop_b
 typedef struct tt_lu { hlo lu, order, pivots, info; } tt_lu;
 tt_lu tt_matrix_lu(hlo_module *m, hlo x);
 hlo tt_order_of_pivots(hlo_module *m, hlo pivots, int64_t rows); /* pivots from 0, [batch, k] -> order */
+hlo tt_order_inverse(hlo_module *m, hlo order);             /* undoes it: where each row stands in it */
 /* getrs for one right-hand side after another: a x = b; adjoint: a^H x = b. */
 hlo tt_matrix_lu_solve(hlo_module *m, hlo lu, hlo order, hlo b, bool adjoint);
 /* geqrf: reflectors below the diagonal, r on and above it; tau is [batch, min(r, c)]. */

@@ -14,6 +14,26 @@ hlo tt_matrices(hlo_module *m, hlo x) {
   return hlo_reshape(m, x, 3, (int64_t[]){batch, x->dims[x->rank - 2], x->dims[x->rank - 1]});
 }
 
+/* Half precision, which the CPU's kernels refuse: they do it in torch's words. */
+static bool is_lapack(tt_ctx *c, int i) {
+  tt_dtype t = (tt_dtype)tt_in_dtype(c, i);
+  if (t != TT_F16 && t != TT_BF16) return true;
+  hlo_fail(c->m, TT_UNIMPLEMENTED, "\"%s\" not implemented for '%s'", c->op->name, t == TT_F16 ? "Half" : "BFloat16");
+  return false;
+}
+
+hlo tt_matrix_argument(tt_ctx *c, int i) { return is_lapack(c, i) ? tt_matrices(c->m, tt_in_own(c, i)) : NULL; }
+
+hlo tt_matrix_operand(tt_ctx *c, int i, int inner, const tt_want *want, int want_inner) {
+  hlo x = is_lapack(c, i) ? tt_in_own(c, i) : NULL;
+  if (!x) return NULL;
+  int64_t dims[TT_MAX_RANK], all[3] = {1};
+  int rank = 0;
+  for (; rank < want->rank - want_inner; rank++) all[0] *= dims[rank] = want->dims[rank];
+  for (int k = 0; k < inner; k++) all[1 + k] = dims[rank++] = x->dims[x->rank - inner + k];
+  return hlo_reshape(c->m, hlo_broadcast_to(c->m, x, rank, dims), 1 + inner, all);
+}
+
 hlo tt_matrix_conj(hlo_module *m, hlo x) {
   if (!x || !tt_is_complex((tt_dtype)x->dtype)) return x;
   return hlo_complex_of(m, hlo_unary(m, "real", x), neg(m, hlo_unary(m, "imag", x)));
@@ -114,6 +134,34 @@ hlo tt_matrix_max(hlo_module *m, hlo x, int dim) {
 hlo tt_matrix_abs1(hlo_module *m, hlo x) {
   if (!x || !tt_is_complex((tt_dtype)x->dtype)) return absolute(m, x);
   return add(m, absolute(m, hlo_unary(m, "real", x)), absolute(m, hlo_unary(m, "imag", x)));
+}
+
+hlo tt_matrix_row_at(hlo_module *m, hlo x, hlo p) {
+  if (!x || !p) return NULL;
+  if (p->rank == 0) return tt_matrix_take(m, x, 1, p, 1);
+  hlo there = hlo_compare(m, "EQ", tt_matrix_position(m, x, 1), tt_matrix_spread(m, p, x->dims[1], x->dims[2]));
+  return tt_matrix_sum(m, choose(m, there, x, constant_like(m, x, 0)), 1);
+}
+
+hlo tt_matrix_exchange(hlo_module *m, hlo x, hlo p, hlo q) {
+  if (!x || !p || !q) return NULL;
+  hlo row = tt_matrix_position(m, x, 1), places[2] = {p, q}, rows[2];
+  for (int i = 0; i < 2; i++) {
+    rows[i] = tt_matrix_spread(m, tt_matrix_row_at(m, x, places[i]), x->dims[1], x->dims[2]);
+    if (places[i]->rank) places[i] = tt_matrix_spread(m, places[i], x->dims[1], x->dims[2]);
+  }
+  hlo y = choose(m, hlo_compare(m, "EQ", row, places[1]), rows[0], x);
+  return choose(m, hlo_compare(m, "EQ", row, places[0]), rows[1], y);
+}
+
+hlo tt_matrix_largest(hlo_module *m, hlo size, hlo allowed) {
+  if (!size) return NULL;
+  hlo row = tt_matrix_position(m, size, 1), none = hlo_int(m, TT_I32, INT32_MAX);
+  size = choose(m, is_nan(m, size), hlo_highest(m, (tt_dtype)size->dtype), size);
+  size = choose(m, allowed, size, constant_like(m, size, -1));
+  hlo hit = hlo_compare(m, "EQ", size, tt_matrix_spread(m, tt_matrix_max(m, size, 1), size->dims[1], 1));
+  hlo first = hlo_reduce(m, "minimum", choose(m, hit, row, none), none, 1, (int[]){1});
+  return hlo_unsqueeze(m, first, 1);
 }
 
 /* ---- loops ---- */

@@ -132,6 +132,10 @@ tt_rule rule_masked_index;
 tt_rule rule_search_sorted;
 tt_rule rule_take;
 
+/* ldl.c */
+tt_rule rule_ldl_factor;
+tt_rule rule_ldl_solve;
+
 /* linalg.c */
 tt_rule rule_cholesky;
 tt_rule rule_cholesky_inverse;

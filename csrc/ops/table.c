@@ -281,6 +281,8 @@ static const tt_op table[] = {
   {"linalg_cholesky_ex",                         rule_cholesky,                         "",                      PROMOTE_NONE,      0,                                  "the Cholesky factor, and which minor is not positive"},
   {"linalg_householder_product",                 rule_householder_product,              "",                      PROMOTE_NONE,      0,                                  "the product of reflections"},
   {"linalg_inv_ex",                              rule_inverse,                          "",                      PROMOTE_NONE,      0,                                  "the inverse by LU"},
+  {"linalg_ldl_factor_ex",                       rule_ldl_factor,                       "",                      PROMOTE_NONE,      0,                                  "L D L^T with 1 by 1 and 2 by 2 pivots, packed"},
+  {"linalg_ldl_solve",                           rule_ldl_solve,                        "",                      PROMOTE_NONE,      0,                                  "a system given by its L D L^T"},
   {"linalg_lu",                                  rule_lu,                               "",                      PROMOTE_NONE,      0,                                  "a = p l u"},
   {"linalg_lu_factor_ex",                        rule_lu_factor,                        "",                      PROMOTE_NONE,      0,                                  "LU with partial pivoting, packed"},
   {"linalg_lu_solve",                            rule_lu_solve,                         "",                      PROMOTE_NONE,      0,                                  "a system given by its LU"},

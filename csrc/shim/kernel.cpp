@@ -6,6 +6,7 @@
 #include <ATen/Context.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/MemoryOverlap.h>
+#include <ATen/ops/_linalg_check_errors.h>
 #include <c10/core/DefaultDtype.h>
 #include <unordered_set>
 #include "shim/operators.h"
@@ -580,12 +581,30 @@ static C10_NOINLINE void call_resolved(Entry &e, torch::jit::Stack *stack) {
   }
 }
 
+// ---- errors that only values tell ----
+// Factorisations are done without check_errors, then torch looks at their info, which comes last, and raises.
+static C10_NOINLINE void call_checked(Entry &e, torch::jit::Stack *stack) {
+  c10::IValue *args = stack->data() + (stack->size() - e.n_stack);
+  const std::string name = e.handle.schema().name().substr(6);
+  const char *said = name == "linalg_cholesky_ex"     ? "linalg.cholesky_ex"
+                     : name == "linalg_inv_ex"        ? "linalg.inv_ex"
+                     : name == "_linalg_solve_ex"     ? "torch.linalg.solve_ex"
+                     : name == "linalg_lu_factor_ex"  ? "torch.linalg.lu_factor_ex"
+                     : name == "linalg_ldl_factor_ex" ? "torch.linalg.ldl_factor_ex"
+                                                      : e.name.c_str();
+  bool single = args[0].toTensor().dim() == 2;
+  args[e.check_errors] = false;
+  call(e, stack);
+  at::_linalg_check_errors(stack->back().toTensor(), said, single);
+}
+
 // ---- the kernel ----
 void call(Entry &e, torch::jit::Stack *stack) {
   c10::IValue *args = stack->data() + (stack->size() - e.n_stack);
   tt_trace *trace = tt_trace_current();
   if (C10_UNLIKELY(e.route.load(std::memory_order_relaxed) != ROUTE_PLAN && !trace)) return call_slowly(e, stack);
   if (C10_UNLIKELY(e.check != nullptr)) e.check(args);
+  if (C10_UNLIKELY(e.check_errors >= 0) && args[e.check_errors].toBool()) return call_checked(e, stack);
   if (e.indices >= 0) {
     if (index_by_mask(e, stack)) return;
     bring_indices(e, args);
@@ -711,6 +730,7 @@ std::unique_ptr<Entry> make_entry(const c10::OperatorHandle &op) {
     // real_type keeps ScalarType, Layout and MemoryFormat apart from int.
     Kind kind = kind_of(*a.real_type());
     if (a.name() == "indices" && kind == Kind::Tensors) e->indices = i;
+    if (a.name() == "check_errors") e->check_errors = i;
     if (a.is_out()) e->outs.push_back(i);
     if (a.alias_info() && a.alias_info()->isWrite() && i < 64) e->variant.written |= uint64_t{1} << i;
     fits = fits && kind != Kind::Other && kind != Kind::Stream;

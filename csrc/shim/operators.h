@@ -54,6 +54,7 @@ struct Entry {
   std::vector<int16_t> outs; // stack positions of out= arguments
   int16_t n_stack = 0;
   int16_t indices = -1;   // stack position of a list of indices, which may be masks or on the host
+  int16_t check_errors = -1; // stack position of a factorisation's check_errors, whose info is the last result
   bool matmul = false;    // float32 precision matters
   void *python = nullptr; // PyObject: what is traced, for captured graphs; NULL: torch_tpu._decompose
   void (*check)(const c10::IValue *args) = nullptr; // of numbers that are not in the key: torch's kernels refuse some
