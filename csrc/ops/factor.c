@@ -1,6 +1,6 @@
-/* factor.c: LU with partial pivoting and Householder QR, as loops over columns.
+/* factor.c: LU with partial pivoting, Householder QR, Cholesky, and triangular systems, as loops over columns.
  *
- * Both are blocked: a panel of columns is factored one column after another by a loop of its own, and what it means to the columns
+ * All are blocked: a panel of columns is factored one column after another by a loop of its own, and what it means to the columns
  * right of it is one matrix product, so that most of the work is products. Every step sees the whole height and masks by
  * position, which keeps shapes static; a matrix of one panel's width has no outer loop. The conventions are LAPACK's (getrf, geqrf:
  * signs, pivots, ties, info), so that results compare with torch's on the CPU. */
@@ -16,6 +16,69 @@ static hlo zero_like(hlo_module *m, hlo x) { return constant_like(m, x, 0); }
 
 /* [batch, 1, 1] or [batch, r, 1] or [batch, 1, c] in the dims of x. */
 static hlo spread(hlo_module *m, hlo v, hlo x) { return x ? tt_matrix_spread(m, v, x->dims[1], x->dims[2]) : NULL; }
+
+/* ---- triangular systems and Cholesky: block rows and block columns, by what XLA has for one block ---- */
+enum { BLOCK = 64 };
+
+static int64_t whole_blocks(int64_t n) { return (n + BLOCK - 1) / BLOCK * BLOCK; }
+
+/* Square x as the leading part of an identity of n rows. */
+static hlo bordered(hlo_module *m, hlo x, int64_t n) {
+  if (!x || x->dims[1] == n) return x;
+  hlo y = tt_matrix_block(m, x, n, n);
+  hlo beyond = hlo_compare(m, "GE", tt_matrix_position(m, y, 1), number(m, x->dims[1]));
+  return choose(m, both(m, beyond, tt_matrix_where(m, y, "EQ", 0)), constant_like(m, y, 1), y);
+}
+
+typedef struct triangular { hlo a; bool lower, unit; } triangular;
+
+static void solve_block(hlo_module *m, hlo i, const hlo *in, hlo *out, void *user) {
+  const triangular *s = user;
+  hlo x = in[0];
+  if (!x) return;
+  int64_t n = x->dims[1];
+  hlo start = times(m, s->lower ? i : sub(m, number(m, n / BLOCK - 1), i), BLOCK), end = plus(m, start, BLOCK);
+  hlo rows = tt_matrix_take(m, s->a, 1, start, BLOCK), column = tt_matrix_position(m, rows, 2), row = tt_matrix_position(m, x, 1);
+  hlo used = s->lower ? hlo_compare(m, "LT", column, start) : hlo_compare(m, "GE", column, end);
+  hlo done = s->lower ? hlo_compare(m, "LT", row, start) : hlo_compare(m, "GE", row, end);
+  hlo known = tt_matrix_product(m, choose(m, used, rows, zero_like(m, rows)), choose(m, done, x, zero_like(m, x)));
+  hlo part = sub(m, tt_matrix_take(m, x, 1, start, BLOCK), known), square = tt_matrix_take(m, rows, 2, start, BLOCK);
+  part = hlo_triangular_solve(m, square, part, true, s->lower, s->unit, "NO_TRANSPOSE");
+  out[0] = tt_matrix_put(m, x, 1, start, part);
+}
+
+hlo tt_matrix_triangular_solve(hlo_module *m, hlo a, hlo b, bool lower, bool unit) {
+  if (!a || !b) return NULL;
+  int64_t n = a->dims[1], columns = b->dims[2];
+  if (n <= BLOCK) return hlo_triangular_solve(m, a, b, true, lower, unit, "NO_TRANSPOSE");
+  triangular s = {bordered(m, a, whole_blocks(n)), lower, unit};
+  hlo x = tt_matrix_block(m, b, whole_blocks(n), columns);
+  tt_loop(m, number(m, 0), number(m, whole_blocks(n) / BLOCK), 1, &x, solve_block, &s, &x);
+  return tt_matrix_block(m, x, n, columns);
+}
+
+static void cholesky_block(hlo_module *m, hlo i, const hlo *in, hlo *out, void *user) {
+  hlo l = in[0], start = times(m, i, BLOCK);
+  const hlo *a = user;
+  hlo left = tt_matrix_product(m, l, tt_matrix_adjoint(m, tt_matrix_take(m, l, 1, start, BLOCK)));
+  hlo panel = sub(m, tt_matrix_take(m, *a, 2, start, BLOCK), left);
+  hlo square = hlo_cholesky(m, tt_matrix_take(m, panel, 1, start, BLOCK), true);
+  square = tt_matrix_triangle(m, square, true, 0);
+  panel = hlo_triangular_solve(m, square, panel, false, true, false, "ADJOINT");
+  panel = tt_matrix_put(m, panel, 1, start, square);
+  panel = choose(m, hlo_compare(m, "GE", tt_matrix_position(m, panel, 1), start), panel, zero_like(m, panel));
+  out[0] = tt_matrix_put(m, l, 2, start, panel);
+}
+
+hlo tt_matrix_cholesky(hlo_module *m, hlo a) {
+  if (!a) return NULL;
+  int64_t n = a->dims[1];
+  if (n <= BLOCK) return tt_matrix_triangle(m, hlo_cholesky(m, a, true), true, 0);
+  a = bordered(m, a, whole_blocks(n));
+  hlo l = a ? hlo_full_like(m, a, 0) : NULL;
+  tt_loop(m, number(m, 0), number(m, whole_blocks(n) / BLOCK), 1, &l, cholesky_block, &a, &l);
+  return tt_matrix_block(m, l, n, n);
+}
 
 /* ---- LU ---- */
 typedef struct panel { hlo start; } panel; /* its first column in the whole */
@@ -117,12 +180,11 @@ hlo tt_order_inverse(hlo_module *m, hlo order) {
 
 hlo tt_matrix_lu_solve(hlo_module *m, hlo lu, hlo order, hlo b, bool adjoint) {
   if (!adjoint) {
-    b = tt_matrix_permute_rows(m, b, order);
-    b = hlo_triangular_solve(m, lu, b, true, true, true, "NO_TRANSPOSE");
-    return hlo_triangular_solve(m, lu, b, true, false, false, "NO_TRANSPOSE");
+    b = tt_matrix_triangular_solve(m, lu, tt_matrix_permute_rows(m, b, order), true, true);
+    return tt_matrix_triangular_solve(m, lu, b, false, false);
   }
-  b = hlo_triangular_solve(m, lu, b, true, false, false, "ADJOINT");
-  b = hlo_triangular_solve(m, lu, b, true, true, true, "ADJOINT");
+  lu = tt_matrix_adjoint(m, lu);
+  b = tt_matrix_triangular_solve(m, lu, tt_matrix_triangular_solve(m, lu, b, true, false), false, true);
   return tt_matrix_permute_rows(m, b, tt_order_inverse(m, order));
 }
 
@@ -196,7 +258,7 @@ static hlo reflect(hlo_module *m, hlo v, hlo tau, hlo x, bool adjoint) {
   hlo strict = tt_matrix_triangle(m, gram, false, 1);
   hlo scaled = mul(m, strict, spread(m, tau, strict));
   hlo d = choose(m, tt_matrix_where(m, strict, "EQ", 0), spread(m, tau, strict), zero_like(m, strict));
-  hlo t = hlo_triangular_solve(m, scaled, d, true, false, true, "NO_TRANSPOSE");
+  hlo t = tt_matrix_triangular_solve(m, scaled, d, false, true);
   if (adjoint) t = tt_matrix_adjoint(m, t);
   hlo inner = tt_matrix_product(m, t, tt_matrix_product_adjoint(m, v, x));
   return sub(m, x, tt_matrix_product(m, v, inner));

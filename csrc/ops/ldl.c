@@ -181,9 +181,9 @@ void rule_ldl_solve(tt_ctx *c) { /* (ld, pivots, b, hermitian) */
   hlo out[UNPACKED];
   tt_loop(m, whole(m, 0), whole(m, n), UNPACKED, in, exchange_step, &pivots, out);
   hlo l = out[ROWS], order = hlo_squeeze_dim(m, out[ORDER], 2);
-  hlo y = hlo_triangular_solve(m, l, tt_matrix_permute_rows(m, b, order), true, true, true, "NO_TRANSPOSE");
+  hlo y = tt_matrix_triangular_solve(m, l, tt_matrix_permute_rows(m, b, order), true, true);
   if (hermitian && d) d = hlo_convert(m, hlo_unary(m, "real", d), (tt_dtype)d->dtype);
   y = block_solve(m, d, off, is_first, y, hermitian);
-  y = hlo_triangular_solve(m, l, y, true, true, true, hermitian ? "ADJOINT" : "TRANSPOSE");
+  y = tt_matrix_triangular_solve(m, tt_matrix_transpose(m, mirrored(m, l, hermitian)), y, false, true);
   c->result[0] = hlo_reshape(m, tt_matrix_permute_rows(m, y, tt_order_inverse(m, order)), w->rank, w->dims);
 }

@@ -85,7 +85,7 @@ void rule_cholesky(tt_ctx *c) { /* (self, upper, check_errors) -> (l, info) */
   hlo d = hlo_convert(m, hlo_unary(m, "real", tt_matrix_diagonal(m, x)), (tt_dtype)x->dtype);
   x = choose(m, tt_matrix_where(m, x, "LT", 0), x, tt_matrix_adjoint(m, x));
   x = tt_matrix_with_diagonal(m, x, d);
-  cholesky_operands o = {x, tt_matrix_triangle(m, hlo_cholesky(m, x, true), true, 0)};
+  cholesky_operands o = {x, tt_matrix_cholesky(m, x)};
   hlo finite = hlo_compare(m, "EQ", o.factor, o.factor), yes = hlo_int(m, TT_BOOL, 1), results[2];
   hlo all = hlo_reduce(m, "and", finite, yes, 3, (int[]){0, 1, 2});
   hlo_if(m, all, cholesky_done, cholesky_failed, &o, 2, results);
@@ -96,8 +96,8 @@ void rule_cholesky(tt_ctx *c) { /* (self, upper, check_errors) -> (l, info) */
 
 /* x with a a^H x = b, or a^H a x = b for an upper a. */
 static hlo cholesky_solved(hlo_module *m, hlo a, hlo b, bool upper) {
-  b = hlo_triangular_solve(m, a, b, true, !upper, false, upper ? "ADJOINT" : "NO_TRANSPOSE");
-  return hlo_triangular_solve(m, a, b, true, !upper, false, upper ? "NO_TRANSPOSE" : "ADJOINT");
+  hlo mirror = tt_matrix_adjoint(m, a), lower = upper ? mirror : a;
+  return tt_matrix_triangular_solve(m, upper ? a : mirror, tt_matrix_triangular_solve(m, lower, b, true, false), false, false);
 }
 
 void rule_cholesky_inverse(tt_ctx *c) { /* (self, upper) */
@@ -125,8 +125,15 @@ void rule_solve_triangular(tt_ctx *c) { /* (a, b, upper, left, unitriangular) */
     give_zeros(c, 0);
     return;
   }
+  hlo_module *m = c->m;
   hlo a = tt_matrix_operand(c, 0, 2, &c->want[0], 2), b = tt_matrix_operand(c, 1, 2, &c->want[0], 2);
-  give(c, 0, hlo_triangular_solve(c->m, a, b, tt_bool(c, 3), !tt_bool(c, 2), tt_bool(c, 4), "NO_TRANSPOSE"));
+  bool lower = !tt_bool(c, 2), unit = tt_bool(c, 4);
+  if (tt_bool(c, 3)) {
+    give(c, 0, tt_matrix_triangular_solve(m, a, b, lower, unit));
+  } else { /* x a = b */
+    hlo x = tt_matrix_triangular_solve(m, tt_matrix_transpose(m, a), tt_matrix_transpose(m, b), !lower, unit);
+    give(c, 0, tt_matrix_transpose(m, x));
+  }
 }
 
 void rule_triangular_solve(tt_ctx *c) { /* (b, a, upper, transpose, unitriangular) -> (x, a) */
@@ -134,7 +141,8 @@ void rule_triangular_solve(tt_ctx *c) { /* (b, a, upper, transpose, unitriangula
   if (is_wanted(c, 1)) give(c, 1, tt_matrix_operand(c, 1, 2, &c->want[1], 2));
   if (!is_wanted(c, 0)) return;
   hlo a = tt_matrix_operand(c, 1, 2, &c->want[0], 2), b = tt_matrix_operand(c, 0, 2, &c->want[0], 2);
-  give(c, 0, hlo_triangular_solve(c->m, a, b, true, !tt_bool(c, 2), tt_bool(c, 4), tt_bool(c, 3) ? "TRANSPOSE" : "NO_TRANSPOSE"));
+  bool transpose = tt_bool(c, 3), lower = !tt_bool(c, 2) != transpose;
+  give(c, 0, tt_matrix_triangular_solve(c->m, transpose ? tt_matrix_transpose(c->m, a) : a, b, lower, tt_bool(c, 4)));
 }
 
 /* ---- QR ---- */

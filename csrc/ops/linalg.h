@@ -47,6 +47,9 @@ typedef void tt_loop_body(hlo_module *m, hlo i, const hlo *values, hlo *results,
 void tt_loop(hlo_module *m, hlo from, hlo to, int n, const hlo *inits, tt_loop_body *body, void *user, hlo *results);
 
 /* ---- factor.c: factorisations in LAPACK's conventions ---- */
+/* a x = b with the lower or upper triangle of a; unit: ones for its diagonal. The rest of a is not read. */
+hlo tt_matrix_triangular_solve(hlo_module *m, hlo a, hlo b, bool lower, bool unit);
+hlo tt_matrix_cholesky(hlo_module *m, hlo a);              /* l of a Hermitian a = l l^H; NaN where there is none */
 /* getrf. order: the rows of x in the order of those of L U (i32, [batch, r]); pivots count from 0 (i32, [batch, k]);
  * info is 0 or the first k with u[k, k] = 0, counted from 1 (i32, [batch]). */
 typedef struct tt_lu { hlo lu, order, pivots, info; } tt_lu;
