@@ -97,12 +97,22 @@ def lstm_cell(input_gates, hidden_gates, cx, input_bias=None, hidden_bias=None):
     return torch.empty_like(cx, **like), torch.empty_like(cx, **like), torch.empty_like(input_gates, **like)
 
 
-# ---- linear algebra ----
+# ---- linear algebra: columns are contiguous, as LAPACK wants ----
+def _by_columns(x):
+    return torch.empty_like(x.mT, memory_format=torch.contiguous_format).mT
+
+
+@_answers("linalg_eig")
+def linalg_eig(self):
+    values, vectors = torch.ops.aten.linalg_eig(self)
+    return values, _by_columns(vectors)
+
+
 @_answers("_linalg_svd")
 def linalg_svd(A, full_matrices=False, compute_uv=True, *, driver=None):
     torch._check(driver is None, lambda: "torch.linalg.svd: keyword argument `driver=` is only supported on CUDA inputs with cuSOLVER backend.")
     u, s, vh = torch.ops.aten._linalg_svd(A, full_matrices, compute_uv)
-    return u, s, torch.empty_like(vh.mT, memory_format=torch.contiguous_format).mT if compute_uv else vh  # columns are contiguous, as LAPACK wants
+    return u, s, _by_columns(vh) if compute_uv else vh
 
 
 # ---- attention, losses: what torch's Meta kernels get wrong ----

@@ -121,6 +121,9 @@ tt_rule rule_fft_c2c;
 tt_rule rule_fft_c2r;
 tt_rule rule_fft_r2c;
 
+/* geev.c */
+tt_rule rule_eig;
+
 /* index.c */
 tt_rule rule_embedding;
 tt_rule rule_gather;

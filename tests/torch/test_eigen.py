@@ -179,6 +179,70 @@ def test_low_rank_and_lobpcg(dev):
     torch.testing.assert_close(values, torch.linalg.eigvalsh(h).flip(0)[:2], rtol=1e-5, atol=1e-5)
 
 
+# ---- without symmetry ----
+@pytest.mark.parametrize("dtype", ALL)
+@pytest.mark.parametrize("shape", [(2, 2), (2, 3, 5, 5)])
+def test_eig_as_lapack(dev, dtype, shape):
+    """In its order, and with vectors scaled as it does: but for signs, the same numbers."""
+    a = torch.randn(*shape, dtype=dtype)
+    got, wanted = torch.linalg.eig(a.to(dev)), torch.linalg.eig(a)
+    close(got.eigenvalues, wanted.eigenvalues, dtype, 5)
+    close(torch.linalg.eigvals(a.to(dev)), wanted.eigenvalues, dtype, 5)
+    close(got.eigenvectors.abs(), wanted.eigenvectors.abs(), dtype, 20)
+    assert [x.stride() for x in got] == [x.stride() for x in wanted]
+    values, vectors = got.eigenvalues.cpu(), got.eigenvectors.cpu()
+    close(a.to(values.dtype) @ vectors, vectors * values.unsqueeze(-2), dtype, 5)
+    if not dtype.is_complex:  # pairs are conjugate to the last bit, and real values have real vectors
+        assert torch.equal(values.sum(-1).imag, torch.zeros(shape[:-2]))
+        assert vectors.imag.masked_select((values.imag == 0).unsqueeze(-2).expand(shape)).count_nonzero() == 0
+
+
+SPECIAL = {
+    "zero": torch.zeros(4, 4),
+    "identity": torch.eye(4),
+    "triangle": torch.ones(5, 5).triu() + torch.diag(torch.arange(5.0)),
+    "permutation": torch.eye(4).roll(1, 0),  # needs an exceptional shift
+    "rotation": torch.tensor([[0.0, -1.0], [1.0, 0.0]]),
+    "jordan": torch.eye(4) * 2 + torch.ones(3).diag(1),
+    "companion": torch.tensor([[10.0, -35.0, 50.0, -24.0], [1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0]]),
+    "one": torch.tensor([[3.0]]),
+}
+
+
+@pytest.mark.parametrize("name", SPECIAL)
+@pytest.mark.parametrize("dtype", [torch.float64, torch.complex128])
+def test_eig_of_special_matrices(dev, name, dtype):
+    a = SPECIAL[name].to(dtype)
+    values, vectors = (x.cpu() for x in torch.linalg.eig(a.to(dev)))
+    assert (a.to(values.dtype) @ vectors - vectors * values).abs().max() < 1e-12 * max(1.0, a.abs().max().item())
+    assert (vectors.norm(dim=0) - 1).abs().max() < 1e-12
+    wanted = torch.linalg.eigvals(a)
+    assert (values.unsqueeze(0) - wanted.unsqueeze(1)).abs().amin(0).max() < 1e-3  # a Jordan block's are known to a root of eps
+
+
+def test_eig_of_nothing_and_of_nan(dev):
+    for shape in [(0, 0), (2, 0, 0), (0, 3, 3)]:
+        got, wanted = torch.linalg.eig(torch.zeros(*shape).to(dev)), torch.linalg.eig(torch.zeros(*shape))
+        for x, y in zip(got, wanted):
+            torch.testing.assert_close(x.cpu(), y)
+    bad = torch.stack([torch.eye(3), torch.full((3, 3), float("nan"))]).to(dev)
+    values = torch.linalg.eigvals(bad).cpu()
+    assert values[0].eq(1).all() and values[1].isnan().all()
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.complex128])
+def test_eig_gradient_and_out(dev, dtype):
+    a = torch.randn(4, 4, dtype=dtype)
+    grads = []
+    for x in (a.clone().requires_grad_(), a.to(dev).requires_grad_()):
+        values, vectors = torch.linalg.eig(x)
+        (values.abs().sum() + (vectors.abs() ** 3).sum()).backward()
+        grads.append(x.grad.cpu())
+    torch.testing.assert_close(*grads)
+    out = torch.empty(0, dtype=torch.complex128, device=dev)
+    torch.testing.assert_close(torch.linalg.eigvals(a.to(dev), out=out).cpu(), torch.linalg.eigvals(a))
+
+
 # ---- the exponential ----
 @pytest.mark.parametrize("dtype", ALL)
 def test_matrix_exp(dev, dtype):
