@@ -181,6 +181,13 @@ typedef struct tt_output {
   const int64_t *sizes, *strides; /* borrowed for the call */
 } tt_output;
 
+/* Debug: calls wait for their results, and conditions on values (indices in range ...) raise as they do on the CPU. */
+typedef enum tt_mode { TT_MODE_STRICT, TT_MODE_DEBUG } tt_mode;
+TT_API void tt_set_mode(tt_mode m); /* of all calls from now on */
+TT_API tt_mode tt_get_mode(void);
+TT_API tt_code tt_mode_from_env(tt_error *err); /* TORCH_TPU_MODE */
+enum { TT_CALL_DEBUG = 8 }; /* set by tt_call_begin */
+
 enum { TT_CALL_ARGS = 24, TT_CALL_SLOTS = 24, TT_CALL_WORDS = 160 };
 
 /* One call. Fill variant, client, device, args, flags; the rest belongs to the core. On the caller's stack. */
@@ -188,7 +195,7 @@ typedef struct tt_call {
   const tt_variant *variant;
   tt_client *client;
   int device;
-  uint32_t flags;          /* bits 0-1: float32 matmul precision, 0 highest 1 high 2 medium; bit 2: deterministic */
+  uint32_t flags;          /* bits 0-1: float32 matmul precision, 0 highest 1 high 2 medium; bit 2: deterministic; TT_CALL_DEBUG */
   const tt_arg *args;      /* variant->n_args of them, borrowed until the call returns */
   /* Private: distinct storages in order of first use, the key, run-time values. Spill to the heap when large. */
   uint32_t n_slots, n_words, cap_slots, cap_words;

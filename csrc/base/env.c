@@ -16,6 +16,7 @@ const tt_env_row tt_env_table[] = {
   {"TORCH_TPU_DUMP", "folder that gets the StableHLO text of every program, as <digest>.mlir"},
   {"TORCH_TPU_FALLBACK", "operators that can only run on the CPU: warn (once each, the default), error or silent"},
   {"TORCH_TPU_LOG", "1 logs decisions (compiles, cache hits), 2 logs each execution as well; to stderr"},
+  {"TORCH_TPU_MODE", "strict (the default), or debug: calls wait, and indices and the like are checked as on the CPU"},
   {"TORCH_TPU_PLUGIN", "path of the PJRT plugin to load; found by itself if unset"},
   {"TORCH_TPU_XLA_OPTIONS", "options for the compiler, as name=value,name=value"},
   {NULL, NULL},

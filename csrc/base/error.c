@@ -24,10 +24,15 @@ const char *tt_code_name(tt_code code) {
 /* Line breaks become one space, together with the blanks around them; trailing blanks go. */
 static size_t one_line(char *s) {
   size_t n = 0;
-  for (size_t i = 0; s[i]; i++) {
-    char c = s[i] == '\n' || s[i] == '\r' || s[i] == '\t' ? ' ' : s[i];
-    if (c == ' ' && (n == 0 || s[n - 1] == ' ')) continue;
-    s[n++] = c;
+  for (size_t i = 0; s[i];) {
+    size_t blanks = strspn(s + i, " \n\r\t"), spaces = strspn(s + i, " ");
+    if (!blanks) {
+      s[n++] = s[i++];
+      continue;
+    }
+    i += blanks;
+    if (n == 0) continue;
+    for (size_t k = blanks > spaces ? 1 : blanks; k > 0; k--) s[n++] = ' ';
   }
   while (n && s[n - 1] == ' ') n--;
   s[n] = 0;

@@ -65,10 +65,19 @@ typedef struct tt_operand {
 } tt_operand;
 typedef struct tt_destination { bool is_slot; uint32_t index; } tt_destination;
 
+/* What Debug mode looks at after a run: i64[2], not 0 where the condition fails and the element that fails it. */
+typedef struct tt_requirement {
+  struct tt_requirement *next; /* in a trace */
+  tt_code code;
+  const char *message;        /* "{}": the element */
+  hlo pair;                   /* in a trace */
+} tt_requirement;
+
 struct tt_plan {
   struct tt_plan *next;
   uint64_t hash;
-  uint32_t n_words, n_operands, n_results, n_outputs;
+  uint32_t n_words, n_operands, n_results, n_outputs, n_requirements;
+  tt_requirement *requirements; /* if there are any, the last result is what they say */
   uint64_t *words;
   tt_executable *executable;  /* NULL: the call does nothing */
   const char *name;
@@ -101,6 +110,8 @@ struct tt_trace {
   const tt_arg *copies;       /* arguments of the foreach element under way, and what they are copies of */
   const tt_arg **origins;
   int n_copies;
+  tt_requirement *requirements;
+  uint32_t n_requirements;
   tt_storage **made;          /* traced storages, retained until the trace ends */
   uint32_t n_made, cap_made;
 };
@@ -116,6 +127,10 @@ void tt_trace_write(tt_trace *t, const tt_tensor *x, hlo value);
 hlo tt_trace_operand(tt_trace *t, tt_operand o, tt_dtype dtype, int rank, const int64_t *dims); /* a new parameter */
 /* Lowers a call without a rule by the decompose function. */
 void tt_trace_decompose(tt_trace *t, const tt_call *call, const tt_output *outputs, int n_outputs, hlo *values);
+/* Debug mode: a condition of the program, all of them as one value, and what they said. */
+void tt_trace_require(tt_trace *t, hlo pair, tt_code code, const char *message);
+hlo tt_trace_requirements(tt_trace *t);
+tt_code tt_requirements_look(const tt_plan *p, tt_buffer *b, tt_error *err);
 /* The value of an output in the shape of its base. */
 hlo tt_output_to_base(hlo_module *m, const tt_output *o, hlo value);
 #endif

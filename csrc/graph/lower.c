@@ -162,6 +162,10 @@ void tt_trace_write(tt_trace *t, const tt_tensor *x, hlo value) {
 static hlo env_read(void *user, const tt_tensor *x) { return tt_trace_read(user, x); }
 static void env_write(void *user, const tt_tensor *x, hlo v) { tt_trace_write(user, x, v); }
 
+static void env_require(void *user, hlo pair, tt_code code, const char *message) {
+  tt_trace_require(user, pair, code, message);
+}
+
 static hlo constant(hlo_module *m, const tt_arg *a, tt_dtype t) {
   if (tt_is_complex(a->dtype)) return hlo_convert(m, hlo_complex(m, tt_is_complex(t) ? t : TT_C128, a->number.c[0], a->number.c[1]), t);
   if (tt_is_float(a->dtype)) return hlo_float(m, t, tt_scalar_carrier(t) == TT_F32 ? (float)a->number.f : a->number.f);
@@ -205,7 +209,8 @@ static tt_want want_of_tensor(const tt_tensor *x) {
 /* Applies the row to args; result k goes to into[k] where that is not NULL, else to *values++. */
 static void apply(tt_trace *t, const tt_call *call, const tt_arg *args, int n_results, const tt_tensor *const *into,
                   const tt_output *outputs, hlo *values) {
-  struct tt_ctx_env env = {t, env_read, env_scalar, env_random_state, env_write};
+  struct tt_ctx_env env = {t, env_read, env_scalar, env_random_state, env_write,
+                            t->call->flags & TT_CALL_DEBUG ? env_require : NULL};
   tt_ctx *c = hlo_alloc(t->m, sizeof *c);
   if (!c) return;
   c->m = t->m;

@@ -110,12 +110,25 @@ static bool collect_results(tt_trace *t, tt_plan *p, const tt_output *outputs, i
     hlo v = t->slot_values[i];
     if (!set_type(a, &p->types[p->n_results], v->dtype, v->rank, v->dims)) return false;
     p->destinations[p->n_results] = (tt_destination){true, i};
-    if (t->slot_operands[i] >= 0) {
+    if (t->slot_operands[i] >= 0 && !t->n_requirements) {
       p->donate[t->slot_operands[i]] = true;
       donated_to[t->slot_operands[i]] = (int)p->n_results;
     }
     results[p->n_results++] = v;
   }
+  if (!t->n_requirements) return true;
+  p->n_requirements = t->n_requirements;
+  p->requirements = tt_arena_alloc(a, t->n_requirements * sizeof *p->requirements);
+  if (!p->requirements) return false;
+  uint32_t n = 0;
+  for (const tt_requirement *r = t->requirements; r; r = r->next) {
+    const char *message = copy(a, r->message, strlen(r->message) + 1);
+    if (!message) return false;
+    p->requirements[n++] = (tt_requirement){.code = r->code, .message = message};
+  }
+  hlo said = tt_trace_requirements(t);
+  if (!said || !set_type(a, &p->types[p->n_results], said->dtype, said->rank, said->dims)) return false;
+  results[p->n_results++] = said;
   return true;
 }
 

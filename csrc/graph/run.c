@@ -99,13 +99,23 @@ tt_code tt_plan_run(const tt_plan *p, const tt_call *call, tt_storage **results,
       tt_executable_run(p->executable, call->device, p->name, (int)n, args, p->donate, (int)p->n_results, p->types, outs, err))
     goto failed;
   tt_tally(executions, p->executable != NULL);
-  for (uint32_t i = 0; i < p->n_results; i++) {
+  uint32_t n_results = p->n_results;
+  if (p->n_requirements) { /* the last result says whether the others may be seen */
+    tt_code code = tt_requirements_look(p, outs[--n_results], err);
+    tt_buffer_release(outs[n_results]);
+    for (uint32_t i = 0; code && i < n_results; i++) tt_buffer_release(outs[i]);
+    if (code) goto failed;
+  }
+  for (uint32_t i = 0; i < n_results; i++) {
     const tt_destination *d = &p->destinations[i];
     tt_storage_put(d->is_slot ? call->slots[d->index] : results[d->index], outs[i]);
   }
   for (uint32_t i = 0; i < n; i++) tt_buffer_release(args[i]);
-  tt_free(heap);
-  return TT_OK;
+  n = 0;
+  if (!(call->flags & TT_CALL_DEBUG) || !tt_client_synchronize(call->client, call->device, err)) {
+    tt_free(heap);
+    return TT_OK;
+  }
 
 failed:
   give_back(p, call, args, n);

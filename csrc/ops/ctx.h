@@ -11,6 +11,8 @@ struct tt_ctx_env {
   hlo (*scalar)(void *user, const tt_arg *a, tt_dtype t);      /* a SCALAR or HOST argument, rank 0, of dtype t: an operand or a constant */
   hlo (*random_state)(void *user, tt_generator *g_or_null, int64_t n_words64); /* ui64[2]; later draws start n_words64 further on */
   void (*write)(void *user, const tt_tensor *t, hlo v);
+  /* Debug mode, else NULL: a condition as i64[2], not 0 where it fails and the element that fails it. */
+  void (*require)(void *user, hlo pair, tt_code code, const char *message);
 };
 
 /* Chooses the compute dtype of *c from its arguments, runs the row's rule, converts result[k] to want[k].dtype and checks its

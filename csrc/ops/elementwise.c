@@ -1,8 +1,8 @@
 /* elementwise.c: arithmetic, comparison, logic, selection and copies, element by element.
  *
  * A rule takes operands already promoted, broadcasts them to the dims of the result and computes torch CPU's values: NaN
- * is kept, integers wrap, division rounds as torch says. Integer division by zero, an error on a CPU, gives -1 here (and
- * a remainder of the dividend): a device cannot raise. */
+ * is kept, integers wrap, division rounds as torch says. Integer division by zero, an error on a CPU and in Debug mode, gives
+ * -1 here, and a remainder of the dividend. */
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -172,7 +172,16 @@ void rule_frexp(tt_ctx *c) {
 
 /* ---- two operands ---- */
 
-void rule_binary(tt_ctx *c) { c->result[0] = hlo_binary(c->m, c->op->hlo, rounded(c, 0), rounded(c, 1)); }
+static void require_divisor(tt_ctx *c, hlo b) {
+  if (tt_debug(c) && b && tt_is_integral((tt_dtype)b->dtype))
+    tt_require(c, hlo_compare(c->m, "NE", b, constant_like(c->m, b, 0)), NULL, TT_INVALID_ARGUMENT, "ZeroDivisionError");
+}
+
+void rule_binary(tt_ctx *c) {
+  hlo a = rounded(c, 0), b = rounded(c, 1);
+  if (!strcmp(c->op->hlo, "remainder")) require_divisor(c, b);
+  c->result[0] = hlo_binary(c->m, c->op->hlo, a, b);
+}
 
 void rule_compare(tt_ctx *c) {
   if (tt_is_complex((tt_dtype)c->dtype) && c->op->hlo[1] != 'Q' && strcmp(c->op->hlo, "NE")) {
@@ -225,6 +234,7 @@ void rule_divide(tt_ctx *c) { /* (self, other, rounding_mode); hlo: "mode", or w
   hlo_module *m = c->m;
   const char *mode = *c->op->hlo == 'm' ? tt_str(c, 2) : c->op->hlo;
   tt_dtype t = (tt_dtype)c->dtype;
+  if (*mode == 'f' || *mode == 't') require_divisor(c, tt_in_wide(c, 1));
   if (*mode == 'f') {
     c->result[0] = floor_quotient(m, tt_in_wide(c, 0), tt_in_wide(c, 1), t);
   } else if (*mode == 't') {
@@ -238,6 +248,7 @@ void rule_divide(tt_ctx *c) { /* (self, other, rounding_mode); hlo: "mode", or w
 void rule_remainder(tt_ctx *c) {
   hlo_module *m = c->m;
   hlo a = rounded(c, 0), b = rounded(c, 1), rest = hlo_binary(m, "remainder", a, b);
+  require_divisor(c, b);
   c->result[0] = tt_is_signed((tt_dtype)c->dtype) ? choose(m, wrong_side(m, rest, b), add(m, rest, b), rest) : rest;
 }
 

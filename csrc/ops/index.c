@@ -206,9 +206,15 @@ void rule_isin(tt_ctx *c) {
 }
 
 /* ---- reads ---- */
+static const char in_self[] = "index out of range in self", in_dim[] = "index {} is out of bounds for dimension %d with size %lld",
+                  in_data[] = "INDICES element is out of DATA bounds, id={} axis_dim=%lld",
+                  in_elements[] = "out of range: tried to access index {} on a tensor of %lld elements.";
+
 void rule_index_select(tt_ctx *c) {
   hlo x = tt_at_least_1d(c->m, tt_in(c, 0)), index = tt_at_least_1d(c->m, tt_in_own(c, 2));
   int dim = tt_dim(c, 1, tt_in_rank(c, 0), 0);
+  if (x && dim == 0) tt_require_index(c, index, x->dims[0], false, TT_OUT_OF_RANGE, in_self);
+  else if (x) tt_require_index(c, index, x->dims[dim], false, TT_INVALID_ARGUMENT, in_data, (long long)x->dims[dim]);
   if (index && index->rank > 1) {
     hlo_fail(c->m, TT_UNIMPLEMENTED, "index_select by an index of %d dims", index->rank);
     return;
@@ -221,6 +227,7 @@ void rule_index_select(tt_ctx *c) {
 }
 
 void rule_embedding(tt_ctx *c) {
+  tt_require_index(c, tt_in_own(c, 1), tt_in_dims(c, 0)[0], false, TT_OUT_OF_RANGE, in_self);
   c->result[0] = tt_want_numel(&c->want[0]) == 0 ? zeros_of(c, 0)
                                                   : tt_gather_dim(c->m, tt_in(c, 0), 0, tt_in_own(c, 1));
 }
@@ -228,16 +235,27 @@ void rule_embedding(tt_ctx *c) {
 void rule_gather(tt_ctx *c) {
   hlo x = tt_at_least_1d(c->m, tt_in(c, 0)), index = tt_at_least_1d(c->m, tt_in_own(c, 2));
   int dim = tt_dim(c, 1, tt_in_rank(c, 0), 0);
+  if (x) tt_require_index(c, index, x->dims[dim], false, TT_INVALID_ARGUMENT, in_dim, dim, (long long)x->dims[dim]);
   c->result[0] = hlo_reshape(c->m, tt_gather_along(c->m, x, dim, index), c->want[0].rank, c->want[0].dims);
 }
 
 void rule_take(tt_ctx *c) {
   hlo x = hlo_flatten(c->m, tt_in(c, 0));
+  tt_require_index(c, tt_in_own(c, 1), hlo_numel(x), true, TT_OUT_OF_RANGE, in_elements, (long long)hlo_numel(x));
   hlo index = tt_index_prepare(c->m, tt_in_own(c, 1), hlo_numel(x), true, true);
   c->result[0] = tt_gather_dim(c->m, x, 0, index);
 }
 
 /* ---- x[i, :, j]: lists of index tensors ---- */
+void tt_require_list(tt_ctx *c, int list) { /* torch counts the dims that are indexed */
+  for (int i = 0, k = 0; tt_debug(c) && i < tt_count(c, list) && i < tt_in_rank(c, 0); i++) {
+    if (!tt_elem_has(c, list, i)) continue;
+    hlo e = tt_elem(c, list, i);
+    int64_t n = tt_in_dims(c, 0)[i];
+    if (e && e->dtype != TT_BOOL && e->dtype != TT_U8) tt_require_index(c, e, n, true, TT_OUT_OF_RANGE, in_dim, k++, (long long)n);
+  }
+}
+
 bool tt_index_list(tt_ctx *c, int list, hlo x, bool clamp, tt_index_plan *p) {
   *p = (tt_index_plan){0};
   if (!x) return false;
@@ -300,7 +318,10 @@ static hlo read_list(tt_ctx *c, hlo x, int list) {
     .start_index_map = p.dims, .index_vector_dim = p.batch_rank, .slice_sizes = sizes});
 }
 
-void rule_index(tt_ctx *c) { c->result[0] = read_list(c, tt_in(c, 0), 1); }
+void rule_index(tt_ctx *c) {
+  tt_require_list(c, 1);
+  c->result[0] = read_list(c, tt_in(c, 0), 1);
+}
 
 void rule_masked_index(tt_ctx *c) { /* (self, mask, indices, fill) */
   hlo x = tt_in(c, 0), read = read_list(c, x, 2);

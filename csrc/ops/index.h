@@ -38,6 +38,8 @@ typedef struct tt_index_plan {
   hlo at;                                 /* [batch.., n_dims]; NULL if nothing is indexed */
 } tt_index_plan;
 bool tt_index_list(tt_ctx *c, int list, hlo x, bool clamp, tt_index_plan *p);
+/* Debug mode: that the index tensors of a list are in range of argument 0's dims. */
+void tt_require_list(tt_ctx *c, int list);
 /* How many elements of want; the rules give full zeros where that is 0, since StableHLO's gathers refuse empty dims. */
 int64_t tt_want_numel(const tt_want *w);
 #endif

@@ -38,6 +38,11 @@ static classes classes_of(tt_ctx *c, hlo x, int target_arg, int ignore_arg) {
   classes k = {.target = tt_in_own(c, target_arg), .dim = x && x->rank > 1};
   if (!x || !k.target) return k;
   k.kept = hlo_compare(m, "NE", k.target, hlo_int(m, k.target->dtype, tt_int(c, ignore_arg, -100)));
+  if (tt_debug(c)) {
+    hlo in = hlo_binary(m, "and", hlo_compare(m, "GE", k.target, hlo_int(m, k.target->dtype, 0)),
+                        hlo_compare(m, "LT", hlo_convert(m, k.target, TT_I64), hlo_int(m, TT_I64, x->dims[k.dim])));
+    tt_require(c, hlo_binary(m, "or", in, hlo_unary(m, "not", k.kept)), k.target, TT_OUT_OF_RANGE, "Target {} is out of bounds.");
+  }
   if (!tt_has(c, target_arg + 1)) return k;
   hlo weight = tt_in(c, target_arg + 1);
   k.weight = hlo_numel(k.target) ? tt_gather_dim(m, weight, 0, k.target)
@@ -136,10 +141,18 @@ void rule_distance_loss_backward(tt_ctx *c) { /* (grad_output, self, target, red
   c->result[0] = multiply(m, slope, grad);
 }
 
+static void require_chances(tt_ctx *c, hlo x, const char *message) {
+  if (tt_debug(c) && x)
+    tt_require(c, hlo_binary(c->m, "and", hlo_compare(c->m, "GE", x, zero_of(c->m, x)), hlo_compare(c->m, "LE", x, hlo_float(c->m, x->dtype, 1))),
+               NULL, TT_INVALID_ARGUMENT, "%s", message);
+}
+
 void rule_binary_cross_entropy(tt_ctx *c) { /* (self, target, weight, reduction) */
   hlo_module *m = c->m;
   shape s = common(c, 0, 2);
   hlo x = wide(c, 0, &s), t = wide(c, 1, &s);
+  require_chances(c, x, "all elements of input should be between 0 and 1");
+  require_chances(c, t, "all elements of target should be between 0 and 1");
   hlo no = hlo_binary_scalar(m, "maximum", hlo_unary(m, "log_plus_one", hlo_unary(m, "negate", x)), -100);
   hlo yes = hlo_binary_scalar(m, "maximum", hlo_unary(m, "log", x), -100);
   hlo loss = subtract(m, multiply(m, hlo_binary_scalar(m, "subtract", t, 1), no), multiply(m, t, yes));

@@ -2,6 +2,7 @@
  *
  * Arguments are read when a rule asks for them, once each: an argument that no rule reads never becomes an operand of the
  * program. Errors stick in the module. Reading an argument as what it is not is the table's mistake: INTERNAL. */
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include "ops/ctx.h"
@@ -223,6 +224,45 @@ hlo tt_random_bits(tt_ctx *c, int i, tt_dtype t, int rank, const int64_t *dims) 
   if (bits == 0) return hlo_full(c->m, t, rank, dims, 0);
   hlo state = c->env->random_state(c->env->user, a->tag == TT_ARG_GENERATOR ? a->generator : NULL, (bits + 63) / 64);
   return hlo_random_bits(c->m, state, t, rank, dims, NULL);
+}
+
+/* ---- conditions ---- */
+
+bool tt_debug(tt_ctx *c) { return c->env->require && !hlo_failed(c->m); }
+
+static void require(tt_ctx *c, hlo ok, hlo about, tt_code code, const char *format, va_list args) {
+  enum { LONGEST = 256 };
+  char *message = hlo_alloc(c->m, LONGEST);
+  int64_t n = hlo_numel(ok), one = 1;
+  int zero = 0;
+  if (!message || n == 0) return;
+  vsnprintf(message, LONGEST, format, args);
+  tt_dtype t = n < INT32_MAX ? TT_I32 : TT_I64;
+  hlo none = hlo_int(c->m, t, n), place = hlo_select(c->m, hlo_flatten(c->m, ok), none, hlo_iota(c->m, t, 1, &n, 0));
+  hlo first = hlo_reduce(c->m, "minimum", place, none, 1, &zero);
+  hlo fails = hlo_convert(c->m, hlo_compare(c->m, "NE", first, none), TT_I64), element = hlo_full(c->m, TT_I64, 1, &one, 0);
+  if (about) element = hlo_dynamic_slice(c->m, hlo_convert(c->m, hlo_flatten(c->m, about), TT_I64), &first, &one);
+  hlo pair[2] = {hlo_reshape(c->m, fails, 1, &one), element};
+  c->env->require(c->env->user, hlo_concat(c->m, 2, pair, 0), code, message);
+}
+
+void tt_require(tt_ctx *c, hlo ok, hlo about, tt_code code, const char *format, ...) {
+  if (!tt_debug(c) || !ok) return;
+  va_list args;
+  va_start(args, format);
+  require(c, ok, about, code, format, args);
+  va_end(args);
+}
+
+void tt_require_index(tt_ctx *c, hlo index, int64_t n, bool wrap, tt_code code, const char *format, ...) {
+  if (!tt_debug(c) || !index) return;
+  hlo wide = hlo_convert(c->m, index, TT_I64);
+  hlo ok = hlo_binary(c->m, "and", hlo_compare(c->m, "GE", wide, hlo_int(c->m, TT_I64, wrap ? -n : 0)),
+                      hlo_compare(c->m, "LT", wide, hlo_int(c->m, TT_I64, n)));
+  va_list args;
+  va_start(args, format);
+  require(c, ok, wide, code, format, args);
+  va_end(args);
 }
 
 /* ---- running ---- */

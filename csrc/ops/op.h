@@ -85,6 +85,16 @@ void tt_write_elem(tt_ctx *c, int i, int e, hlo v);
 /* Uniform random bits of an unsigned dtype from the generator argument i (None: the device's default). Draws differ call by call. */
 hlo tt_random_bits(tt_ctx *c, int i, tt_dtype t, int rank, const int64_t *dims);
 
+/* ---- conditions on values, which torch checks on the CPU ----
+ * In Debug mode the call fails with code and the message where ok (bool) is not true everywhere; "{}" in it stands for
+ * the element of about (ok's dims, integers; NULL: none) at the first such place. In Strict mode nothing is emitted, and the
+ * rule sees to it that nothing outside is read or written. */
+bool tt_debug(tt_ctx *c); /* whether an ok is worth building */
+void tt_require(tt_ctx *c, hlo ok, hlo about, tt_code code, const char *format, ...) __attribute__((format(printf, 5, 6)));
+/* That index is in [0, n), with wrap in [-n, n). */
+void tt_require_index(tt_ctx *c, hlo index, int64_t n, bool wrap, tt_code code, const char *format, ...)
+    __attribute__((format(printf, 6, 7)));
+
 /* ---- dtype facts ---- */
 bool tt_is_float(tt_dtype t);    /* f16 ... f64 and the f8 and f4 family */
 bool tt_is_complex(tt_dtype t);

@@ -83,8 +83,18 @@ void rule_normal(tt_ctx *c) {
   tt_dtype arithmetic = tt_is_complex(want) ? want : t;
   hlo mean = hlo_broadcast_to(m, tt_in_as(c, first, arithmetic), s.rank, s.dims);
   hlo std = hlo_broadcast_to(m, tt_in_as(c, first + 1, arithmetic), s.rank, s.dims);
+  if (tt_debug(c) && std)
+    tt_require(c, hlo_compare(m, "GE", std, hlo_float(m, (tt_dtype)std->dtype, 0)), NULL, TT_INVALID_ARGUMENT,
+               "normal expects all elements of std >= 0.0");
   x = hlo_binary(m, "add", hlo_binary(m, "multiply", x, std), mean);
   c->result[0] = c->op->hlo[0] == 'l' ? hlo_unary(m, "exponential", x) : x; /* "log": log_normal */
+}
+
+/* 0 <= x <= most: not NaN. */
+static hlo within(hlo_module *m, hlo x, double most) {
+  if (!x) return NULL;
+  hlo low = hlo_float(m, (tt_dtype)x->dtype, 0), high = hlo_float(m, (tt_dtype)x->dtype, most);
+  return hlo_binary(m, "and", hlo_compare(m, "GE", x, low), hlo_compare(m, "LE", x, high));
 }
 
 /* ---- bernoulli: hlo is the position of p; the generator is the last argument ---- */
@@ -95,6 +105,10 @@ void rule_bernoulli(tt_ctx *c) {
   /* A number's bits past f32's do not matter against 2^24 steps; a tensor's are kept. */
   tt_dtype t = tt_in_dtype(c, at) == TT_F64 && c->op->hlo[1] == 't' ? TT_F64 : TT_F32;
   hlo p = hlo_broadcast_to(m, tt_in_as(c, at, t), s.rank, s.dims);
+  if (tt_debug(c) && c->op->hlo[1] == 't')
+    tt_require(c, within(m, p, 1), NULL, TT_INVALID_ARGUMENT,
+               "Expected p_in >= 0 && p_in <= 1 to be true, but got false.  (Could this error message be improved?  If so, "
+               "please report an enhancement request to PyTorch.)");
   c->result[0] = hlo_compare(m, "LT", draw(c, at + 1, t, s, false), p);
 }
 
@@ -236,6 +250,27 @@ static void falls(hlo_module *m, const hlo *args, hlo *results, void *user) {
   results[0] = hlo_compare(m, "GT", args[0], args[1]);
 }
 
+/* torch looks at all chances first where it draws without a search, else as it meets them. */
+static void require_chances(tt_ctx *c, hlo p, bool at_once) {
+  hlo_module *m = c->m;
+  if (!tt_debug(c) || !p || hlo_numel(p) == 0) return;
+  int last = p->rank - 1;
+  hlo zero = hlo_float(m, (tt_dtype)p->dtype, 0), finite = hlo_unary(m, "is_finite", p), positive = hlo_compare(m, "GE", p, zero);
+  if (at_once) {
+    tt_require(c, hlo_binary(m, "and", finite, positive), NULL, TT_INVALID_ARGUMENT,
+               "probability tensor contains either `inf`, `nan` or element < 0");
+  } else {
+    hlo unordered = hlo_compare(m, "NE", p, p);
+    tt_require(c, hlo_binary(m, "or", positive, unordered), NULL, TT_INVALID_ARGUMENT,
+               "invalid multinomial distribution (encountering probability entry < 0)");
+    tt_require(c, finite, NULL, TT_INVALID_ARGUMENT,
+               "invalid multinomial distribution (encountering probability entry = infinity or NaN)");
+  }
+  hlo total = hlo_reduce(m, "add", p, zero, 1, &last);
+  tt_require(c, hlo_compare(m, "GT", total, zero), NULL, TT_INVALID_ARGUMENT,
+             "invalid multinomial distribution (sum of probabilities <= 0)");
+}
+
 void rule_multinomial(tt_ctx *c) {
   hlo_module *m = c->m;
   int64_t samples = tt_int(c, 1, 1);
@@ -244,6 +279,7 @@ void rule_multinomial(tt_ctx *c) {
   if (!p) return;
   int last = p->rank - 1;
   int64_t n = p->dims[last];
+  require_chances(c, p, samples == 1 || !tt_bool(c, 2));
   if (tt_want_numel(&c->want[0]) == 0) {
     c->result[0] = hlo_full(m, TT_I64, c->want[0].rank, c->want[0].dims, 0);
     return;

@@ -95,6 +95,8 @@ static void poisson_turn(hlo_module *m, const hlo *args, hlo *results, void *use
 void rule_poisson(tt_ctx *c) { /* (self, generator) */
   hlo_module *m = c->m;
   hlo rate = tt_in_as(c, 0, TT_F64);
+  if (tt_debug(c))
+    tt_require(c, than(m, "GE", rate, 0), NULL, TT_INVALID_ARGUMENT, "invalid Poisson rate, expected rate to be non-negative");
   hlo open = both(m, than(m, "GT", rate, 0), than(m, "LT", rate, HUGE_VAL));
   hlo value = loop(c, 1, rate, open, 0, 1, poisson_turn);
   hlo none = rate ? hlo_compare(m, "NE", rate, rate) : NULL; /* NaN stays NaN */

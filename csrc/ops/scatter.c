@@ -63,6 +63,15 @@ static hlo scatter_reduced(hlo_module *m, scatter_fn *scatter, reduction r, hlo 
   return hlo_select(m, down, hlo_binary_scalar(m, "subtract", quotient, 1), quotient);
 }
 
+static void require_in_dim(tt_ctx *c, hlo x, int dim, hlo index, tt_code code, const char *by) {
+  if (x) tt_require_index(c, index, x->dims[dim], false, code, "%sindex {} is out of bounds for dimension %d with size %lld",
+                          by, dim, (long long)x->dims[dim]);
+}
+
+static void require_in_self(tt_ctx *c, hlo x, int dim, hlo index) {
+  if (x) tt_require_index(c, index, x->dims[dim], false, TT_OUT_OF_RANGE, "index out of range in self");
+}
+
 /* ---- scatter: (self, dim, index, src or value, reduce) ---- */
 void rule_scatter(tt_ctx *c) {
   hlo_module *m = c->m;
@@ -76,6 +85,7 @@ void rule_scatter(tt_ctx *c) {
     updates = hlo_broadcast(m, tt_in(c, 3), index->rank, index->dims, NULL);
   else
     updates = covered(m, tt_at_least_1d(m, tt_in(c, 3)), index);
+  require_in_dim(c, x, dim, index, TT_INVALID_ARGUMENT, "");
   bool include_self = strcmp(form, "src+reduce+self") || tt_bool(c, 5);
   c->result[0] = as_wanted(c, scatter_reduced(m, tt_scatter_along, r, x, dim, index, updates, include_self));
 }
@@ -102,6 +112,9 @@ void rule_index_add(tt_ctx *c) {
   hlo x = tt_at_least_1d(m, tt_in(c, 0)), index = tt_at_least_1d(m, tt_in_own(c, 2));
   int dim = tt_dim(c, 1, tt_in_rank(c, 0), 0);
   hlo rows = source_rows(c, x, dim, index, 3);
+  if (c->op->hlo[0] != 'a') require_in_dim(c, x, dim, index, TT_OUT_OF_RANGE, "index_copy_(): ");
+  else if (x && x->rank == 1) require_in_self(c, x, dim, index);
+  else require_in_dim(c, x, dim, index, TT_INVALID_ARGUMENT, "");
   if (c->op->hlo[0] == 'a') { /* add with alpha, else copy */
     hlo alpha = tt_in(c, 4);
     rows = hlo_binary(m, rows && rows->dtype == TT_BOOL ? "and" : "multiply", rows, alpha);
@@ -116,6 +129,8 @@ void rule_index_fill(tt_ctx *c) {
   hlo x = tt_at_least_1d(m, tt_in(c, 0)), index = tt_at_least_1d(m, tt_in_own(c, 2));
   int dim = tt_dim(c, 1, tt_in_rank(c, 0), 0);
   if (!x || !index) return;
+  tt_require_index(c, index, x->dims[dim], true, TT_OUT_OF_RANGE, "index {} is out of bounds for dimension %d with size %lld", dim,
+                   (long long)x->dims[dim]);
   index = tt_index_prepare(m, index, x->dims[dim], true, false);
   /* Which places along dim are hit, then one select: cheaper than scattering whole rows of the same value. */
   int64_t n = x->dims[dim], k = hlo_numel(index);
@@ -130,6 +145,7 @@ void rule_index_reduce(tt_ctx *c) {
   hlo x = tt_at_least_1d(c->m, tt_in(c, 0)), index = tt_at_least_1d(c->m, tt_in_own(c, 2));
   int dim = tt_dim(c, 1, tt_in_rank(c, 0), 0);
   reduction r = reduction_named(c, tt_str(c, 4));
+  require_in_self(c, x, dim, index);
   hlo rows = source_rows(c, x, dim, index, 3);
   c->result[0] = as_wanted(c, scatter_reduced(c->m, tt_scatter_dim, r, x, dim, index, rows, tt_bool(c, 5)));
 }
@@ -150,6 +166,13 @@ void rule_masked_scatter(tt_ctx *c) {
   hlo mask = hlo_broadcast_to(m, hlo_convert(m, tt_in_own(c, 1), TT_BOOL), w->rank, w->dims);
   hlo source = hlo_flatten(m, tt_in_as(c, 2, w->dtype));
   if (!source) return;
+  if (tt_debug(c) && mask && hlo_numel(mask)) {
+    int dims[TT_MAX_RANK];
+    for (int i = 0; i < mask->rank; i++) dims[i] = i;
+    hlo count = hlo_reduce(m, "add", hlo_convert(m, mask, TT_I64), hlo_int(m, TT_I64, 0), mask->rank, dims);
+    tt_require(c, hlo_compare(m, "LE", count, hlo_int(m, TT_I64, hlo_numel(source))), NULL, TT_INVALID_ARGUMENT,
+               "Number of elements of source < number of ones in mask");
+  }
   hlo chosen = hlo_numel(source) == 0 ? x : tt_gather_dim(m, source, 0, tt_rank_in_mask(m, mask));
   c->result[0] = hlo_select(m, mask, chosen, x);
 }
@@ -226,6 +249,7 @@ void rule_index_put(tt_ctx *c) {
     return;
   }
   bool accumulate = tt_bool(c, 3);
+  tt_require_list(c, 1);
   tt_dtype t = accumulate ? sum_dtype(c->want[0].dtype) : c->want[0].dtype;
   c->result[0] = put_list(c, tt_in_as(c, 0, t), 1, tt_in_as(c, 2, t), accumulate, false);
 }
@@ -243,6 +267,8 @@ void rule_put(tt_ctx *c) { /* (self, index, source, accumulate): over self's ele
   bool accumulate = tt_bool(c, 3);
   tt_dtype t = accumulate ? sum_dtype(c->want[0].dtype) : c->want[0].dtype;
   hlo x = hlo_flatten(m, tt_in_as(c, 0, t)), source = hlo_flatten(m, tt_in_as(c, 2, t));
+  tt_require_index(c, tt_in_own(c, 1), hlo_numel(x), true, TT_OUT_OF_RANGE,
+                   "out of range: tried to access index {} on a tensor of %lld elements.", (long long)hlo_numel(x));
   hlo index = tt_index_prepare(m, hlo_flatten(m, tt_in_own(c, 1)), hlo_numel(x), true, false);
   c->result[0] = as_wanted(c, tt_scatter_dim(m, accumulate ? "add" : "replace", x, 0, index, source));
 }

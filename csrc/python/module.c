@@ -181,6 +181,21 @@ static PyObject *set_memory_limit(PyObject *self, PyObject *arg) {
   Py_RETURN_NONE;
 }
 
+static PyObject *set_mode(PyObject *self, PyObject *arg) {
+  (void)self;
+  const char *name = PyUnicode_AsUTF8(arg);
+  if (!name) return NULL;
+  if (strcmp(name, "strict") && strcmp(name, "debug"))
+    return PyErr_Format(PyExc_ValueError, "expected strict or debug, got %s", name);
+  tt_set_mode(*name == 'd' ? TT_MODE_DEBUG : TT_MODE_STRICT);
+  Py_RETURN_NONE;
+}
+
+static PyObject *get_mode(PyObject *self, PyObject *args) {
+  (void)self, (void)args;
+  return PyUnicode_FromString(tt_get_mode() == TT_MODE_DEBUG ? "debug" : "strict");
+}
+
 static PyObject *env_table(PyObject *self, PyObject *args) {
   (void)self, (void)args;
   PyObject *list = PyList_New(0);
@@ -411,6 +426,8 @@ static PyMethodDef methods[] = {
     {"in_bad_fork", in_bad_fork, METH_NOARGS, "whether this is a child forked after the client was made"},
     {"empty_cache", empty_cache, METH_NOARGS, "lets go of the buffers kept for numbers"},
     {"set_memory_limit", set_memory_limit, METH_O, "set_memory_limit(bytes): what live buffers may take; 0: no limit"},
+    {"set_mode", set_mode, METH_O, "set_mode(name): strict or debug"},
+    {"get_mode", get_mode, METH_NOARGS, "the mode's name"},
     {"env_table", env_table, METH_NOARGS, "every environment variable: [(name, meaning)]"},
     {"bench_execute", bench_execute, METH_O,
      "bench_execute(n): nanoseconds of one bare PJRT execution of add on f32[8,8]"},
@@ -429,6 +446,6 @@ PyMODINIT_FUNC PyInit__C(void) {
   if (!torch) return NULL;
   Py_DECREF(torch);
   tt_error err = {0};
-  if (shim_register(&err)) return raise_error(&err);
+  if (tt_mode_from_env(&err) || shim_register(&err)) return raise_error(&err);
   return PyModule_Create(&module);
 }

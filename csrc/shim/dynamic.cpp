@@ -176,16 +176,16 @@ static Tensor select(const Tensor &self, const Tensor &mask, int64_t at) {
   return result;
 }
 
-bool is_mask(const Tensor &t) { return t.scalar_type() == at::kBool || t.scalar_type() == at::kByte; }
+static bool is_mask(const Tensor &t) { return t.scalar_type() == at::kBool || t.scalar_type() == at::kByte; }
 
-void check_mask(const Tensor &self, const Tensor &mask, int64_t at) {
+static void check_mask(const Tensor &self, const Tensor &mask, int64_t at) {
   for (int64_t j = 0; j < mask.dim(); j++)
     TORCH_CHECK_INDEX(at + j < self.dim() && mask.size(j) == self.size(at + j), "The shape of the mask ", mask.sizes(),
                       " at index ", j, " does not match the shape of the indexed tensor ", self.sizes(), " at index ",
                       at + j);
 }
 
-bool index_by_mask(Entry &e, torch::jit::Stack *stack) {
+static bool index_by_mask(Entry &e, torch::jit::Stack *stack) {
   const c10::IValue *args = stack->data() + (stack->size() - e.n_stack);
   if (e.n_stack - e.outs.size() != 2) return false; // it puts
   Tensor mask;
@@ -214,6 +214,67 @@ bool index_by_mask(Entry &e, torch::jit::Stack *stack) {
   stack->resize(stack->size() - e.n_stack);
   stack->push_back(out.defined() ? out : result);
   return true;
+}
+
+// What is put by one mask: torch refuses values that are not as many as the mask selects, which takes a look at it.
+static void check_put_by_mask(const Tensor &self, const Tensor &mask, int64_t at, const Tensor &values) {
+  check_mask(self, mask, at);
+  int64_t place = values.dim() - 1 - (self.dim() - at - mask.dim());
+  if (place < 0 || values.size(place) == 1 || tt_trace_current()) return;
+  int64_t selected = mask.sum().item<int64_t>();
+  if (values.size(place) == selected) return;
+  std::vector<int64_t> shape(self.sizes().begin(), self.sizes().begin() + at);
+  shape.push_back(selected);
+  shape.insert(shape.end(), self.sizes().begin() + at + mask.dim(), self.sizes().end());
+  TORCH_CHECK(false, "shape mismatch: value tensor of shape ", values.sizes(),
+              " cannot be broadcast to indexing result of shape ", at::IntArrayRef(shape));
+}
+
+// Index lists may hold host tensors, which are brought over, and masks. A program puts by one mask as it is; masks that
+// gather, or that come with other indices, become the places they select.
+static void bring_indices(Entry &e, c10::IValue *args) {
+  c10::IValue &arg = args[e.indices];
+  if (!arg.isList()) return;
+  auto items = arg.toListRef();
+  const Tensor &self = args[0].toTensor();
+  bool puts = e.name.find("index_put") != std::string::npos, change = false;
+  int64_t given = 0, masks = 0, last = 0;
+  for (size_t i = 0; i < items.size(); i++) {
+    if (!items[i].isTensor() || !items[i].toTensor().defined()) continue;
+    given++;
+    if (is_mask(items[i].toTensor())) masks++, last = static_cast<int64_t>(i);
+    change |= items[i].toTensor().device() != self.device();
+  }
+  bool one = puts && masks == 1 && given == 1;
+  if (one) check_put_by_mask(self, items[last].toTensor(), last, args[2].toTensor());
+  change |= masks && !one;
+  if (C10_LIKELY(!change)) return;
+  c10::List<std::optional<Tensor>> list;
+  int64_t dim = 0;
+  for (auto &x : items) {
+    if (!x.isTensor() || !x.toTensor().defined()) {
+      list.push_back(std::nullopt);
+      dim++;
+      continue;
+    }
+    const Tensor &t = x.toTensor();
+    if (is_mask(t) && !one) {
+      check_mask(self, t, dim);
+      Tensor where = t.to(self.device()).nonzero();
+      for (int64_t j = 0; j < t.dim(); j++) list.push_back(where.select(1, j));
+      dim += t.dim();
+    } else {
+      list.push_back(t.to(self.device()));
+      dim++;
+    }
+  }
+  arg = std::move(list);
+}
+
+bool index_by_masks(Entry &e, torch::jit::Stack *stack, c10::IValue *args) {
+  if (index_by_mask(e, stack)) return true;
+  bring_indices(e, args);
+  return false;
 }
 
 static Tensor select_masked(const Tensor &self, const Tensor &mask) {

@@ -8,6 +8,8 @@
 #include <ATen/MemoryOverlap.h>
 #include <ATen/ops/_linalg_check_errors.h>
 #include <c10/core/DefaultDtype.h>
+#include <mutex>
+#include <unordered_map>
 #include <unordered_set>
 #include "shim/operators.h"
 
@@ -263,7 +265,7 @@ struct MetaArgs {
     return s;
   }
   // Tensors that share memory share it on Meta too, so that torch's checks for overlap see it.
-  at::Tensor tensor(const at::Tensor &x) {
+  virtual at::Tensor tensor(const at::Tensor &x) {
     if (!x.defined() || x.is_cpu()) return x; // a 0-dim host tensor is an operand on Meta as well
     const c10::TensorImpl *t = x.unsafeGetTensorImpl();
     for (auto &known : tensors)
@@ -274,6 +276,8 @@ struct MetaArgs {
     tensors.emplace_back(t, m);
     return m;
   }
+  virtual ~MetaArgs() = default;
+  c10::DeviceType device = c10::kMeta;
   c10::IValue value(const ArgInfo &info, const c10::IValue &v) {
     switch (info.kind) {
       case Kind::Tensor:
@@ -291,11 +295,17 @@ struct MetaArgs {
           list.push_back(x.isTensor() ? std::optional<at::Tensor>(tensor(x.toTensor())) : std::nullopt);
         return list;
       }
-      case Kind::Device: return v.isDevice() ? c10::IValue(c10::Device(c10::kMeta)) : v;
+      case Kind::Device: return v.isDevice() ? c10::IValue(c10::Device(device)) : v;
       case Kind::Generator: return c10::IValue();
       default: return v;
     }
   }
+};
+
+// Copies on the host.
+struct HostArgs final : MetaArgs {
+  HostArgs() { device = c10::kCPU; }
+  at::Tensor tensor(const at::Tensor &x) override { return x.defined() ? x.cpu() : x; }
 };
 
 struct Outputs {
@@ -383,62 +393,6 @@ static bool resize_outs(Entry &e, const c10::IValue *args, const Outputs &o) {
   return changed;
 }
 
-// ---- indices ----
-// What is put by one mask: torch refuses values that are not as many as the mask selects, which takes a look at it.
-static void check_put_by_mask(const at::Tensor &self, const at::Tensor &mask, int64_t at, const at::Tensor &values) {
-  check_mask(self, mask, at);
-  int64_t place = values.dim() - 1 - (self.dim() - at - mask.dim());
-  if (place < 0 || values.size(place) == 1 || tt_trace_current()) return;
-  int64_t selected = mask.sum().item<int64_t>();
-  if (values.size(place) == selected) return;
-  std::vector<int64_t> shape(self.sizes().begin(), self.sizes().begin() + at);
-  shape.push_back(selected);
-  shape.insert(shape.end(), self.sizes().begin() + at + mask.dim(), self.sizes().end());
-  TORCH_CHECK(false, "shape mismatch: value tensor of shape ", values.sizes(),
-              " cannot be broadcast to indexing result of shape ", at::IntArrayRef(shape));
-}
-
-// Index lists may hold host tensors, which are brought over, and masks. A program puts by one mask as it is; masks that
-// gather, or that come with other indices, become the places they select.
-static void bring_indices(Entry &e, c10::IValue *args) {
-  c10::IValue &arg = args[e.indices];
-  if (!arg.isList()) return;
-  auto items = arg.toListRef();
-  const at::Tensor &self = args[0].toTensor();
-  bool puts = e.name.find("index_put") != std::string::npos, change = false;
-  int64_t given = 0, masks = 0, last = 0;
-  for (size_t i = 0; i < items.size(); i++) {
-    if (!items[i].isTensor() || !items[i].toTensor().defined()) continue;
-    given++;
-    if (is_mask(items[i].toTensor())) masks++, last = static_cast<int64_t>(i);
-    change |= items[i].toTensor().device() != self.device();
-  }
-  bool one = puts && masks == 1 && given == 1;
-  if (one) check_put_by_mask(self, items[last].toTensor(), last, args[2].toTensor());
-  change |= masks && !one;
-  if (C10_LIKELY(!change)) return;
-  c10::List<std::optional<at::Tensor>> list;
-  int64_t dim = 0;
-  for (auto &x : items) {
-    if (!x.isTensor() || !x.toTensor().defined()) {
-      list.push_back(std::nullopt);
-      dim++;
-      continue;
-    }
-    const at::Tensor &t = x.toTensor();
-    if (is_mask(t) && !one) {
-      check_mask(self, t, dim);
-      at::Tensor where = t.to(self.device()).nonzero();
-      for (int64_t j = 0; j < t.dim(); j++) list.push_back(where.select(1, j));
-      dim += t.dim();
-    } else {
-      list.push_back(t.to(self.device()));
-      dim++;
-    }
-  }
-  arg = std::move(list);
-}
-
 // ---- misses ----
 // A call inside a program being traced: adds to it.
 static C10_NOINLINE void call_traced(Entry &e, torch::jit::Stack *stack, c10::IValue *args, Frame &f, tt_trace *trace) {
@@ -459,9 +413,32 @@ static C10_NOINLINE void call_traced(Entry &e, torch::jit::Stack *stack, c10::IV
               [&](int k) -> const tt_output & { return o.outputs[k]; });
 }
 
-static C10_NOINLINE void call_slowly(Entry &e, torch::jit::Stack *stack) {
-  if (e.route.load() == ROUTE_EAGER && decompose_eagerly(e, stack)) return;
+static C10_NOINLINE void call_slowly(Entry &e, torch::jit::Stack *stack, uint8_t route) {
+  if (route == ROUTE_EAGER && decompose_eagerly(e, stack)) return;
   fall_back(e, stack);
+}
+
+// Calls that could not be programs, by the hash of their keys: the next of the same key is not tried again.
+static std::mutex detours_lock;
+static std::unordered_map<uint64_t, uint8_t> &detours() {
+  static auto &all = *new std::unordered_map<uint64_t, uint8_t>;
+  return all;
+}
+static uint8_t detour_of(uint64_t hash) {
+  std::lock_guard<std::mutex> guard(detours_lock);
+  auto it = detours().find(hash);
+  return it == detours().end() ? uint8_t{ROUTE_PLAN} : it->second;
+}
+
+// A rule that failed is a defect, unless the host refuses the call as well: then this raises what it says.
+static void ask_host(Entry &e, const c10::IValue *args) {
+  HostArgs host;
+  torch::jit::Stack stack;
+  for (int i = 0; i < e.n_stack; i++) stack.push_back(args[i]);
+  for (const ArgInfo &info : e.args)
+    if (info.stack >= 0) stack[info.stack] = host.value(info, args[info.stack]);
+  at::AutoDispatchBelowADInplaceOrView below;
+  e.handle.callBoxed(stack);
 }
 
 static bool refused_by_meta(Entry &e, torch::jit::Stack *stack) {
@@ -493,6 +470,8 @@ static void check_overlap(const Entry &e, const c10::IValue *args) {
 
 // A plan for the call; NULL if the call was done another way.
 static C10_NOINLINE const tt_plan *build(Entry &e, torch::jit::Stack *stack, c10::IValue *args, Frame &f, tt_call &c) {
+  uint64_t asked = c.hash;
+  if (uint8_t route = detour_of(asked)) return call_slowly(e, stack, route), nullptr;
   Outputs o;
   bool known;
   try {
@@ -530,15 +509,25 @@ static C10_NOINLINE const tt_plan *build(Entry &e, torch::jit::Stack *stack, c10
   if (!e.variant.op->rule && err.code != TT_RESOURCE_EXHAUSTED) {
     tt_log("aten::%s: decomposition not traced: %s", e.name.c_str(), err.message);
     if (interrupted) return fall_back(e, stack), nullptr;
-    if (read_while_tracing) e.route = ROUTE_EAGER;
-    else if (!decomposition_known) e.route = ROUTE_CPU;
-    else return fall_back(e, stack), nullptr; // these arguments are refused, others may not be
-    call_slowly(e, stack);
+    if (!decomposition_known && !read_while_tracing) { // there is none, whatever the arguments
+      e.route = ROUTE_CPU;
+      return call_slowly(e, stack, ROUTE_CPU), nullptr;
+    }
+    uint8_t route = read_while_tracing ? ROUTE_EAGER : ROUTE_CPU; // of these arguments; others may fare better
+    {
+      std::lock_guard<std::mutex> guard(detours_lock);
+      detours()[asked] = route;
+    }
+    call_slowly(e, stack, route);
     return nullptr;
   }
+  bool by_plugin = std::strncmp(err.where, "PJRT_", 5) == 0 && err.code != TT_RESOURCE_EXHAUSTED;
+  if (err.code == TT_INTERNAL || err.code == TT_UNKNOWN || by_plugin) {
+    ask_host(e, args);
+    raise(err);
+  }
   // What cannot be lowered is most often what torch refuses: the host's kernel says so in torch's words.
-  bool refused = err.code == TT_INVALID_ARGUMENT || err.code == TT_INTERNAL || err.code == TT_OUT_OF_RANGE ||
-                 err.code == TT_UNKNOWN;
+  bool refused = err.code == TT_INVALID_ARGUMENT || err.code == TT_OUT_OF_RANGE;
   if (err.code != TT_UNIMPLEMENTED && !(refused && may_fall_back())) raise(err);
   tt_log("aten::%s: not lowered: %s", e.name.c_str(), err.message);
   fall_back(e, stack);
@@ -602,13 +591,10 @@ static C10_NOINLINE void call_checked(Entry &e, torch::jit::Stack *stack) {
 void call(Entry &e, torch::jit::Stack *stack) {
   c10::IValue *args = stack->data() + (stack->size() - e.n_stack);
   tt_trace *trace = tt_trace_current();
-  if (C10_UNLIKELY(e.route.load(std::memory_order_relaxed) != ROUTE_PLAN && !trace)) return call_slowly(e, stack);
+  if (C10_UNLIKELY(e.route.load(std::memory_order_relaxed) != ROUTE_PLAN && !trace)) return call_slowly(e, stack, ROUTE_CPU);
   if (C10_UNLIKELY(e.check != nullptr)) e.check(args);
   if (C10_UNLIKELY(e.check_errors >= 0) && args[e.check_errors].toBool()) return call_checked(e, stack);
-  if (e.indices >= 0) {
-    if (index_by_mask(e, stack)) return;
-    bring_indices(e, args);
-  }
+  if (e.indices >= 0 && index_by_masks(e, stack, args)) return;
   Frame f;
   f.pack(e, args);
   if (C10_UNLIKELY(f.lazy)) return call_resolved(e, stack);

@@ -37,7 +37,7 @@ struct ReturnInfo {
   int16_t alias; /* stack position, or -1 */
 };
 
-// How calls of an operator are run. Only ever moves down.
+// How calls are run: of an operator, which only ever moves down, or of one key.
 enum Route : uint8_t {
   ROUTE_PLAN,  // as a program of its own: by its row, or by tracing its decomposition
   ROUTE_EAGER, // its decomposition reads values: run it as Python, each of its operators a program
@@ -88,10 +88,8 @@ void register_tensor_operators();
 
 // ---- dynamic.cpp ----
 void register_dynamic_operators();
-bool is_mask(const at::Tensor &t);
-void check_mask(const at::Tensor &self, const at::Tensor &mask, int64_t at); // that it covers self's dims from at on
-// Does a call that indexes by one mask and nothing else; false: it is not one.
-bool index_by_mask(Entry &e, torch::jit::Stack *stack);
+// For a call that takes a list of indices: does it if one mask is all of them, else makes its masks and host tensors indices.
+bool index_by_masks(Entry &e, torch::jit::Stack *stack, c10::IValue *args);
 
 // ---- decompose.cpp ----
 void register_decompositions();
