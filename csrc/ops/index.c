@@ -79,14 +79,16 @@ static hlo coordinates(hlo_module *m, hlo x, int dim, hlo index, int *used, int 
 hlo tt_gather_along(hlo_module *m, hlo x, int dim, hlo index) {
   if (!x || !index) return NULL;
   if (hlo_numel(index) == 0 || hlo_numel(x) == 0) return hlo_full(m, x->dtype, index->rank, index->dims, 0);
-  int64_t sizes[TT_MAX_RANK];
+  int64_t sizes[TT_MAX_RANK], kept[TT_MAX_RANK];
   int all[TT_MAX_RANK], used[TT_MAX_RANK], n_used;
   for (int i = 0; i < x->rank; i++) sizes[i] = 1, all[i] = i;
   index = tt_index_prepare(m, index, x->dims[dim], false, true);
   if (!index) return NULL;
   hlo at = coordinates(m, x, dim, index, used, &n_used);
+  for (int i = 0; i < n_used; i++) kept[i] = x->dims[used[i]];
+  x = hlo_reshape(m, x, n_used, kept); /* libtpu 0.0.52 dies of a gather that names one dim of several */
   return hlo_gather(m, x, at, &(hlo_gather_dims){
-    .n_collapsed = x->rank, .collapsed = all, .n_start = n_used, .start_index_map = used,
+    .n_collapsed = n_used, .collapsed = all, .n_start = n_used, .start_index_map = all,
     .index_vector_dim = index->rank, .slice_sizes = sizes});
 }
 
