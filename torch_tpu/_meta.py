@@ -146,3 +146,11 @@ def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, zero_in
 @_answers("_ctc_loss_backward.Tensor")
 def ctc_loss_backward(grad, log_probs, *others):
     return torch.empty_like(log_probs, memory_format=torch.contiguous_format)
+
+
+# ---- operators that torch has no Meta kernel for ----
+@_answers("binomial")
+def binomial(count, prob, generator=None):
+    torch._check_value(count.is_floating_point(), lambda: f"binomial only supports floating-point dtypes for count, got: {count.dtype}")
+    torch._check_value(prob.is_floating_point(), lambda: f"binomial only supports floating-point dtypes for prob, got: {prob.dtype}")
+    return count.new_empty(torch.broadcast_shapes(count.shape, prob.shape))

@@ -234,6 +234,7 @@ tt_rule rule_sum;
 tt_rule rule_var;
 
 /* sample.c */
+tt_rule rule_binomial;
 tt_rule rule_poisson;
 tt_rule rule_standard_gamma;
 

@@ -1,9 +1,9 @@
-/* sample.c: numbers that need rejection: poisson and gamma.
+/* sample.c: numbers that need rejection: poisson, binomial and gamma.
  *
  * One loop serves all elements: each turn draws anew for all and settles those that accept, until all have. The loop
  * has a stream of random numbers of its own, whose seed is drawn from the generator, so that however many turns it
- * takes the generator moves on by the same. The methods are exact (Knuth; Hoermann's transformed rejection PTRS,
- * 1993; Marsaglia and Tsang, 2000), as far as the arithmetic goes: f64 where differences of large logarithms decide.
+ * takes the generator moves on by the same. The methods are exact (Knuth; Hoermann's transformed rejections PTRS and
+ * BTRS, 1993; Devroye's sum of waiting times, 1986; Marsaglia and Tsang, 2000), as far as the arithmetic goes: f64 where differences of large logarithms decide.
  * Elements without a distribution (NaN, infinite or negative parameters) are settled from the start, so that the
  * loop always ends. */
 #include <math.h>
@@ -52,7 +52,9 @@ static hlo loop(tt_ctx *c, int generator, hlo parameter, hlo open, double value,
   int64_t one = 1;
   hlo words[2] = {tt_random_bits(c, generator, TT_U64, 1, &one), hlo_full(m, TT_U64, 1, &one, 0)};
   hlo state = hlo_concat(m, 2, words, 0);
-  hlo in[CARRIED] = {state, open, hlo_full_like(m, parameter, value), hlo_full_like(m, parameter, work), parameter};
+  tt_dtype t = (tt_dtype)parameter->dtype;
+  hlo in[CARRIED] = {state, open, hlo_full(m, t, open->rank, open->dims, value), hlo_full(m, t, open->rank, open->dims, work),
+                     parameter};
   hlo out[CARRIED] = {0};
   hlo_while(m, CARRIED, in, some_open, turn, NULL, out);
   return out[VALUE];
@@ -101,6 +103,61 @@ void rule_poisson(tt_ctx *c) { /* (self, generator) */
   hlo value = loop(c, 1, rate, open, 0, 1, poisson_turn);
   hlo none = rate ? hlo_compare(m, "NE", rate, rate) : NULL; /* NaN stays NaN */
   c->result[0] = hlo_select(m, either(m, none, than(m, "EQ", rate, HUGE_VAL)), rate, value);
+}
+
+/* ---- binomial; the parameter is [2, ...]: counts, and probabilities up to one half ---- */
+static hlo half_of(hlo_module *m, hlo pair, int64_t i) {
+  return pair ? hlo_squeeze_dim(m, hlo_slice_dim(m, pair, 0, i, i + 1, 1), 0) : NULL;
+}
+static hlo log_factorial(hlo_module *m, hlo x) { return hlo_unary(m, "chlo.lgamma", plus(m, x, 1)); }
+
+static void binomial_turn(hlo_module *m, const hlo *args, hlo *results, void *user) {
+  (void)user;
+  hlo state = args[STATE], open = args[OPEN], value = args[VALUE], sum = args[WORK];
+  hlo n = half_of(m, args[PARAMETER], 0), p = half_of(m, args[PARAMETER], 1), q = sub(m, number(m, p, 1), p);
+  hlo u = uniform(m, n, &state), v = uniform(m, n, &state), mean = mul(m, n, p);
+  hlo small = than(m, "LT", mean, BY_PRODUCTS_BELOW);
+  /* Small means: how many waiting times for a success fit into the trials. */
+  hlo wait = over(m, logarithm(m, u), hlo_unary(m, "log_plus_one", hlo_unary(m, "negate", p)));
+  sum = add(m, sum, hlo_unary(m, "ceil", wait));
+  hlo on = hlo_compare(m, "LE", sum, n), counted = hlo_select(m, on, plus(m, value, 1), value);
+  /* Others: as for poisson, by the ratio of the probabilities of k and of the most likely number. */
+  hlo deviation = hlo_unary(m, "sqrt", hlo_binary(m, "maximum", mul(m, mean, q), number(m, mean, 1)));
+  hlo b = plus(m, times(m, deviation, 2.53), 1.15), a = plus(m, add(m, times(m, b, 0.0248), times(m, p, 0.01)), -0.0873);
+  hlo alpha = mul(m, plus(m, quotient(m, 5.1, b), 2.83), deviation), quick = plus(m, quotient(m, -4.2, b), 0.92);
+  hlo centred = plus(m, u, -0.5), room = sub(m, number(m, u, 0.5), hlo_unary(m, "abs", centred));
+  hlo k = plus(m, add(m, mul(m, add(m, over(m, times(m, a, 2), room), b), centred), mean), 0.5);
+  k = hlo_unary(m, "floor", k);
+  hlo at_once = both(m, than(m, "GE", room, 0.07), hlo_compare(m, "LE", v, quick));
+  hlo within = both(m, than(m, "GE", k, 0), hlo_compare(m, "LE", k, n));
+  hlo mode = hlo_unary(m, "floor", mul(m, plus(m, n, 1), p));
+  hlo ratio = sub(m, add(m, log_factorial(m, mode), log_factorial(m, sub(m, n, mode))),
+                  add(m, log_factorial(m, k), log_factorial(m, sub(m, n, k))));
+  ratio = add(m, ratio, mul(m, sub(m, k, mode), logarithm(m, over(m, p, q))));
+  hlo hat = logarithm(m, over(m, mul(m, v, alpha), add(m, over(m, a, mul(m, room, room)), b)));
+  hlo accepted = either(m, at_once, both(m, within, hlo_compare(m, "LE", hat, ratio)));
+  results[STATE] = state;
+  results[VALUE] = hlo_select(m, open, hlo_select(m, small, counted, k), value);
+  results[OPEN] = both(m, open, hlo_select(m, small, on, negation(m, accepted)));
+  results[WORK] = sum;
+  results[PARAMETER] = args[PARAMETER];
+}
+
+void rule_binomial(tt_ctx *c) { /* (count, prob, generator) */
+  hlo_module *m = c->m;
+  hlo n = tt_in_as(c, 0, TT_F64), p = tt_in_as(c, 1, TT_F64);
+  n = hlo_broadcast_to(m, n, c->want[0].rank, c->want[0].dims), p = hlo_broadcast_to(m, p, c->want[0].rank, c->want[0].dims);
+  if (!n || !p) return;
+  hlo flipped = than(m, "GT", p, 0.5), least = hlo_select(m, flipped, sub(m, number(m, p, 1), p), p);
+  hlo open = both(m, both(m, than(m, "GT", n, 0), than(m, "LT", n, HUGE_VAL)), than(m, "GT", least, 0));
+  hlo pair[2] = {hlo_unsqueeze(m, n, 0), hlo_unsqueeze(m, hlo_select(m, open, least, number(m, p, 0.5)), 0)};
+  hlo value = loop(c, 2, hlo_concat(m, 2, pair, 0), open, 0, 0, binomial_turn);
+  if (hlo_numel(n) == 0) value = n;
+  value = hlo_select(m, flipped, sub(m, n, value), value);
+  value = hlo_select(m, than(m, "GE", p, 1), n, value);
+  value = hlo_select(m, either(m, than(m, "LE", n, 0), than(m, "LE", p, 0)), number(m, n, 0), value);
+  hlo none = either(m, hlo_compare(m, "NE", n, n), hlo_compare(m, "NE", p, p));
+  c->result[0] = hlo_select(m, none, number(m, n, NAN), value);
 }
 
 /* ---- gamma ---- */

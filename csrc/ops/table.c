@@ -127,6 +127,7 @@ static const tt_op table[] = {
   {"binary_cross_entropy_backward",              rule_binary_cross_entropy_backward,    "",                      PROMOTE_DEFAULT,   OP_COMPUTE_F32,                     "gradient of binary_cross_entropy"},
   {"binary_cross_entropy_with_logits",           rule_binary_cross_entropy_with_logits, "",                      PROMOTE_DEFAULT,   OP_COMPUTE_F32,                     "cross entropy of sigmoid(self)"},
   {"bincount",                                   rule_bincount,                         "",                      PROMOTE_NONE,      0,                                  "how often each number is there, padded"},
+  {"binomial",                                   rule_binomial,                         "",                      PROMOTE_NONE,      OP_RANDOM,                          "successes among count trials"},
   {"bitwise_and.Scalar",                         rule_arithmetic,                       "and",                   PROMOTE_DEFAULT,   0,                                  "bitwise and"},
   {"bitwise_and.Scalar_Tensor",                  rule_arithmetic,                       "and",                   PROMOTE_DEFAULT,   0,                                  "bitwise and"},
   {"bitwise_and.Tensor",                         rule_arithmetic,                       "and",                   PROMOTE_DEFAULT,   0,                                  "bitwise and"},

@@ -85,3 +85,26 @@ def test_a_changing_probability_does_not_compile(counted):
         for p in (0.1, 0.2, 0.3):
             torch.nn.functional.dropout(x, p)
     assert c.built <= 1
+
+
+@pytest.mark.tpu
+@pytest.mark.parametrize("n, p", [(5, 0.3), (40, 0.1), (60, 0.5), (1000, 0.97), (100000, 0.02)])
+def test_binomial_numbers_have_their_moments(n, p):
+    torch.manual_seed(3)
+    x = torch.binomial(torch.full((20000,), float(n), device="tpu"), torch.tensor(p, device="tpu")).cpu().double()
+    spread = (n * p * (1 - p)) ** 0.5
+    assert x.equal(x.round()) and x.min() >= 0 and x.max() <= n
+    assert abs(x.mean() - n * p) < 5 * spread / 20000**0.5 and abs(x.std() / spread - 1) < 0.03
+    law = torch.distributions.Binomial(n, torch.tensor(p, dtype=torch.float64))
+    k = round(n * p)
+    chance = law.log_prob(torch.tensor(float(k), dtype=torch.float64)).exp().item()
+    assert abs((x == k).double().mean().item() - chance) < 5 * (chance / 20000) ** 0.5
+
+
+@pytest.mark.tpu
+def test_binomial_at_the_edges():
+    count = torch.tensor([0.0, 7, 7, 7, float("nan"), -1], device="tpu")
+    prob = torch.tensor([0.5, 0, 1, float("nan"), 0.5, 0.5], device="tpu")
+    torch.testing.assert_close(torch.binomial(count, prob).cpu(), torch.tensor([0, 0, 7, float("nan"), float("nan"), 0]), equal_nan=True)
+    assert torch.binomial(count.new_ones(3, 1), count.new_ones(4)).shape == (3, 4)
+    assert torch.binomial(count.new_ones(0), count.new_ones(0)).shape == (0,)
