@@ -1,15 +1,19 @@
 """torch_tpu.conformance: that it sees what is wrong, survives crashes and hangs, and agrees with the coverage page."""
 import json
 import os
+import pathlib
 import time
 
 import pytest
 import torch
 
 from torch_tpu.conformance import aot, compare, modules, optimizers, ops, page, pool, report, task
+from torch_tpu.conformance.__main__ import tasks_of
 from torch_tpu.conformance.place import Place
 
 pytestmark = pytest.mark.tpu
+DOCS = pathlib.Path(__file__).parents[2] / "docs"
+EVERYTHING = int(os.environ.get("TORCH_TPU_TEST_SAMPLES", "3")) > 3  # make test-all
 
 
 def status(run, **rules):
@@ -160,7 +164,7 @@ def cli(python, tmp_path):
 
     def run(*arguments):
         code = f"import sys, runpy; sys.argv[1:] = {[*arguments, '--json', str(tmp_path / 'x.json')]!r}; runpy.run_module('torch_tpu.conformance', run_name='__main__')"
-        done = python(code)
+        done = python(code, timeout=7200 if EVERYTHING else 300)
         return done[0], done[1] + done[2], json.loads((tmp_path / "x.json").read_text())
 
     return run
@@ -189,10 +193,25 @@ def test_figures_count_what_the_cpu_does():
     assert (figures["tested"], figures["pass"], figures["native"], figures["wrong"], figures["skip"]) == (3, 2, 1, 1, 1)
 
 
-def test_a_task_that_does_better_than_the_page_is_reported_too(tmp_path):
+def test_a_task_that_does_better_than_the_page_is_reported_too():
     one = {"database": "ops", "entry": "abs", "variant": "forward", "dtype": "float32", "status": "pass", "native": True}
-    bad = {**one, "status": "wrong", "message": "x"}
-    (tmp_path / "coverage.json").write_text(json.dumps({"exceptions": []}))
-    assert not page.differences(tmp_path, {"results": [one]}) and page.differences(tmp_path, {"results": [bad]})
-    (tmp_path / "coverage.json").write_text(json.dumps({"exceptions": [{**bad, "strides": False, "fallbacks": []}]}))
-    assert page.differences(tmp_path, {"results": [one]}) and not page.differences(tmp_path, {"results": [bad]})
+    bad = {**one, "status": "wrong", "message": "x", "strides": False, "fallbacks": {}}
+    slow = {**one, "native": False, "strides": False, "fallbacks": {"abs": 1}}
+    for told, right in (([], one), ([{**bad, "fallbacks": []}], bad), ([{**slow, "fallbacks": ["abs"]}], slow)):
+        assert [bool(page.differences({"exceptions": told}, [r])) for r in (one, bad, slow)] == [r is not right for r in (one, bad, slow)]
+
+
+# ---- the page ----
+def test_page_adds_up():
+    """The figures on top are those of torch's databases and of the exceptions below them."""
+    data = page.read(DOCS)
+    assert [c["title"] for c in data["columns"]] == [c.title for c in page.COLUMNS]
+    for column, told in zip(page.COLUMNS, data["columns"]):
+        tasks = [t._asdict() for t in tasks_of(column.database, column.variants, column.dtypes)]
+        assert report.figures(page.expected(data, tasks)) == {k: v for k, v in told.items() if k != "title"}, column.title
+    assert (DOCS / "coverage.md").read_text() == page.markdown(data)
+
+
+def test_page_tells_what_the_code_does(cli):
+    code, output, found = cli("--check", str(DOCS), "--quiet", *(() if EVERYTHING else ("--spread", "150")))
+    assert code == 0 and len(found["results"]) >= 150, output

@@ -156,7 +156,7 @@ def main():
     if args.page:
         page.write(args.page, document, tasks_in)
     if args.check:
-        wrong = page.differences(args.check, document)
+        wrong = page.differences(page.read(args.check), results)
         print("\n".join([*wrong, f"{len(tasks)} tasks, {len(wrong)} are not as the page says"]))
         return int(bool(wrong))
     return int(bool(failed) or any(r["status"] not in ("pass", "skip") for r in results))
