@@ -6,7 +6,6 @@ once is remembered by its digest. Ends with "N passed, N failed".
 
   python tests/run.py [--all] [--plugin NAME] [--programs-only] [pytest arguments]"""
 import argparse
-import hashlib
 import os
 import pathlib
 import random
@@ -80,67 +79,23 @@ def run_script(*command):
     return int(code == 0), int(code != 0)
 
 
-COMPILE = """
-import sys
-import torch_tpu.plugin
-from torch_tpu import _C
-path = torch_tpu.plugin.KNOWN["libtpu"]()
-for line in sys.stdin:
-    topology, file = line.split()
-    try:
-        _C.aot_check(path, topology, open(file).read())
-        print("ok", topology, file, flush=True)
-    except Exception as e:
-        print("bad", topology, file, str(e).replace("\\n", " ")[:300], flush=True)
-"""
-
-
 def compile_for_tpu(dump, everything):
-    """Compiles what was dumped for machines that are not here, in one process that is started again if it dies."""
-    import torch_tpu.plugin
+    """Compiles what was dumped for machines that are not here."""
+    from torch_tpu.conformance import aot
 
-    if not torch_tpu.plugin.KNOWN["libtpu"]():
+    if not aot.libtpu():
         say("libtpu is not installed: no program is compiled for TPUs")
         return 0, 1
-    known = CACHE / "libtpu"
-    known.mkdir(parents=True, exist_ok=True)
-    build = hashlib.sha256(str(os.stat(torch_tpu.plugin.KNOWN["libtpu"]()).st_size).encode()).hexdigest()[:8]
-    good = known / f"compiled-{build}"
-    done = set(good.read_text().split()) if good.exists() else set()
-    texts = {hashlib.sha256(f.read_bytes()).hexdigest(): f for f in sorted(dump.glob("*.mlir"))}  # both plugins emit the same
-    texts = {digest: f for digest, f in texts.items() if not any(re.search(r, f.read_text()) for r in REFUSED)}
-    digests = {f: digest for digest, f in texts.items()}
-    files = [texts[digest] for digest in sorted(texts)]
-    chosen = [(t, f) for t in TOPOLOGIES for f in (files if everything else random.Random(0).sample(files, min(SAMPLE, len(files))))]
-    todo = [(t, f) for t, f in chosen if f"{t}/{digests[f]}" not in done]
-    say(f"{len(files)} programs; {len(chosen)} to compile by libtpu for {', '.join(TOPOLOGIES)}, {len(chosen) - len(todo)} of them known good")
-    passed, failed, start = len(chosen) - len(todo), 0, time.time()
-    env = {**os.environ, "TPU_SKIP_MDS_QUERY": "1", "TPU_STDERR_LOG_LEVEL": "3", "TPU_MIN_LOG_LEVEL": "3", "TPU_LOG_DIR": "disabled"}
-    while todo:
-        process = subprocess.Popen([sys.executable, "-c", COMPILE], cwd=ROOT, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                   stderr=subprocess.DEVNULL, text=True)
-        with open(good, "a") as remember:
-            while todo:
-                topology, file = todo[0]
-                try:
-                    process.stdin.write(f"{topology} {file}\n")
-                    process.stdin.flush()
-                    answer = process.stdout.readline()
-                except BrokenPipeError:
-                    answer = ""
-                todo.pop(0)
-                if answer.startswith("ok "):
-                    passed += 1
-                    remember.write(f"{topology}/{digests[file]}\n")
-                else:
-                    failed += 1
-                    say(f"libtpu {topology}: {file}: {answer.strip()[len(topology) + len(str(file)) + 6:] or 'the compiler died'}")
-                if not answer:
-                    break
-        process.stdin.close()
-        process.wait()
-    say(f"libtpu: {passed} compiled, {failed} failed in {time.time() - start:.0f} s")
-    return passed, failed
+    programs = aot.collect(dump)  # both plugins emit the same
+    total, passed, known, failed, start = len(programs), 0, 0, [], time.time()
+    for topology in TOPOLOGIES:
+        chosen = programs if everything else dict(random.Random(topology).sample(sorted(programs.items()), min(SAMPLE, total)))
+        counts = aot.compile_all(chosen, [topology], CACHE / "libtpu")
+        passed, known, failed = passed + counts[0], known + counts[1], failed + counts[2]
+    for job, result in failed:
+        say(f"libtpu {job.topology}: {job.file}: {result.get('message') or result['status']}")
+    say(f"libtpu: of {total} programs {passed} compiled for {', '.join(TOPOLOGIES)} ({known} known good), {len(failed)} failed in {time.time() - start:.0f} s")
+    return passed, len(failed)
 
 
 def main():

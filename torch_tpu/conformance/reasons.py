@@ -7,10 +7,12 @@ import re
 REASONS = [
     (r"^chalf$|ComplexHalf", "complex32: no TPU and no StableHLO type has it"),
 ]
-OPEN = "not done yet"
 
 
 def of(result):
     """The reason why a result is not a native pass."""
     names = [result["entry"], *result.get("fallbacks", {}), result.get("message", "")]
-    return next((why for pattern, why in REASONS if any(re.search(pattern, n) for n in names)), OPEN)
+    for pattern, why in REASONS:
+        if any(re.search(pattern, n) for n in names):
+            return why
+    return "not done yet" + (": " + ", ".join(sorted(result["fallbacks"])) if result.get("fallbacks") else "")
