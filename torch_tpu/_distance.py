@@ -65,7 +65,9 @@ def cdist_forward(x1, x2, p, compute_mode):
 
 @decomposes("_cdist_backward")
 def cdist_backward(grad, x1, x2, p, cdist):
-    if p == 0 or grad.numel() == 0:
+    if grad.numel() == 0 or x1.numel() == 0:
+        return x1.new_zeros(x1.shape)  # not broadcast, as on the CPU
+    if p == 0:
         batch = torch.broadcast_shapes(x1.shape[:-2], x2.shape[:-2])
         return x1.new_zeros(*batch, *x1.shape[-2:])
     return _norm_gradient(_differences(x1, x2), grad.unsqueeze(-1), cdist.unsqueeze(-1), p).sum(-2)

@@ -307,3 +307,6 @@ def test_distances_of_nothing(dev):
         got.sum().backward()
         assert a.grad.cpu().count_nonzero() == 0
         torch.testing.assert_close(torch.cdist(a, a).detach().cpu(), torch.cdist(x, x))
+    a = torch.randn(3, 5).to(dev).requires_grad_()
+    torch.cdist(a, torch.zeros(0, 4, 5).to(dev)).sum().backward()
+    assert a.grad.cpu().count_nonzero() == 0
