@@ -41,7 +41,9 @@ TT_API const char *tt_code_name(tt_code code); /* "INVALID_ARGUMENT"; static */
 /* ---- element types ---- */
 typedef enum tt_dtype {
   TT_BOOL, TT_U8, TT_U16, TT_U32, TT_U64, TT_I8, TT_I16, TT_I32, TT_I64, TT_F16, TT_BF16, TT_F32, TT_F64, TT_C64,
-  TT_C128, TT_F8E4M3FN, TT_F8E5M2, TT_F8E4M3FNUZ, TT_F8E5M2FNUZ, TT_F8E8M0FNU, TT_F4E2M1FN, TT_DTYPES,
+  TT_C128, TT_F8E4M3FN, TT_F8E5M2, TT_F8E4M3FNUZ, TT_F8E5M2FNUZ, TT_F8E8M0FNU, TT_F4E2M1FN,
+  TT_F4X2, /* two float4_e2m1fn in a byte: moved and viewed, never computed with */
+  TT_DTYPES,
   TT_NO_DTYPE = 255
 } tt_dtype;
 TT_API const char *tt_dtype_name(tt_dtype t); /* torch's name, "float32"; static */

@@ -24,7 +24,8 @@ static const struct { const char *torch, *hlo; unsigned bits; } rows[TT_DTYPES] 
   [TT_F8E4M3FNUZ] = {"float8_e4m3fnuz", "f8E4M3FNUZ", 8},
   [TT_F8E5M2FNUZ] = {"float8_e5m2fnuz", "f8E5M2FNUZ", 8},
   [TT_F8E8M0FNU] = {"float8_e8m0fnu", "f8E8M0FNU", 8},
-  [TT_F4E2M1FN] = {"float4_e2m1fn_x2", "f4E2M1FN", 4},
+  [TT_F4E2M1FN] = {"float4_e2m1fn", "f4E2M1FN", 4},
+  [TT_F4X2] = {"float4_e2m1fn_x2", "ui8", 8},
 };
 
 const char *tt_dtype_name(tt_dtype t) { return (unsigned)t < TT_DTYPES ? rows[t].torch : "unknown"; }

@@ -113,6 +113,7 @@ static void put_unsigned(hlo_module *m, uint64_t v) {
 static void put_integer(hlo_module *m, tt_dtype t, int64_t v) {
   switch (t) {
     case TT_BOOL: hlo_put(m, v ? "true" : "false"); break;
+    case TT_F4X2:
     case TT_U8: hlo_put_int(m, (uint8_t)v); break;
     case TT_U16: hlo_put_int(m, (uint16_t)v); break;
     case TT_U32: hlo_put_int(m, (uint32_t)v); break;

@@ -131,7 +131,7 @@ hlo hlo_complex_of(hlo_module *m, hlo re, hlo im) {
 }
 
 static hlo plain_convert(hlo_module *m, hlo x, tt_dtype t) {
-  if (!x) return NULL;
+  if (!x || x->dtype == t) return x;
   hlo r = hlo_new(m, t, x->rank, x->dims);
   if (!r) return NULL;
   hlo_open(m, 1, &r);
@@ -139,6 +139,14 @@ static hlo plain_convert(hlo_module *m, hlo x, tt_dtype t) {
   hlo_put_value(m, x);
   hlo_put_signature(m, 1, &x, 1, &r);
   return r;
+}
+
+/* float8_e8m0fnu has no sign and no 0: torch keeps the exponent, and the lowest one for 0. */
+static hlo exponent_of(hlo_module *m, hlo x) {
+  if (!x) return NULL;
+  hlo bits = hlo_bitcast(m, plain_convert(m, hlo_unary(m, "abs", x), TT_F8E8M0FNU), TT_U8);
+  hlo none = hlo_compare(m, "EQ", x, hlo_float(m, TT_F32, 0));
+  return hlo_bitcast(m, hlo_select(m, none, hlo_int(m, TT_U8, 0), bits), TT_F8E8M0FNU);
 }
 
 /* torch casts floats to uint8 by way of int64, so that -1 is 255. The low byte of what no int32 holds is 0 in f32. */
@@ -153,6 +161,8 @@ static hlo byte_of(hlo_module *m, hlo x) {
 hlo hlo_convert(hlo_module *m, hlo x, tt_dtype t) {
   if (!hlo_ready(m, "convert", 1, &x)) return NULL;
   if (x->dtype == t) return x;
+  if (x->dtype == TT_F4X2 || t == TT_F4X2)
+    return hlo_fail(m, TT_UNIMPLEMENTED, "%s is packed and not converted to %s", tt_dtype_name((tt_dtype)x->dtype), tt_dtype_name(t));
   if (t == TT_BOOL) return hlo_compare(m, "NE", x, hlo_float(m, x->dtype, 0));
   if (is_complex(x->dtype) && !is_complex(t)) return hlo_convert(m, hlo_unary(m, "real", x), t);
   if (is_complex(t) && !is_complex(x->dtype)) {
@@ -166,6 +176,7 @@ hlo hlo_convert(hlo_module *m, hlo x, tt_dtype t) {
     return plain_convert(m, hlo_clamp(m, hlo_float(m, TT_F32, -448), wide, hlo_float(m, TT_F32, 448)), t);
   }
   if (t == TT_U8 && is_floating((tt_dtype)x->dtype)) return byte_of(m, x);
+  if (t == TT_F8E8M0FNU) return exponent_of(m, plain_convert(m, x, TT_F32));
   bool long_from = x->dtype == TT_F64 || (x->dtype >= TT_U32 && x->dtype <= TT_I64);
   if ((narrow_from && (narrow_to || !is_floating(t))) || (narrow_to && !is_floating((tt_dtype)x->dtype)) ||
       ((narrow_to || half_to) && long_from))

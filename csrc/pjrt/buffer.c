@@ -98,7 +98,7 @@ static const uint8_t pjrt_types[TT_DTYPES] = {
   [TT_F64] = PJRT_Buffer_Type_F64, [TT_C64] = PJRT_Buffer_Type_C64, [TT_C128] = PJRT_Buffer_Type_C128,
   [TT_F8E4M3FN] = PJRT_Buffer_Type_F8E4M3FN, [TT_F8E5M2] = PJRT_Buffer_Type_F8E5M2,
   [TT_F8E4M3FNUZ] = PJRT_Buffer_Type_F8E4M3FNUZ, [TT_F8E5M2FNUZ] = PJRT_Buffer_Type_F8E5M2FNUZ,
-  [TT_F8E8M0FNU] = PJRT_Buffer_Type_F8E8M0FNU, [TT_F4E2M1FN] = PJRT_Buffer_Type_F4E2M1FN,
+  [TT_F8E8M0FNU] = PJRT_Buffer_Type_F8E8M0FNU, [TT_F4E2M1FN] = PJRT_Buffer_Type_F4E2M1FN, [TT_F4X2] = PJRT_Buffer_Type_U8,
 };
 
 static tt_buffer *upload(tt_client *c, int device, tt_dtype dtype, int rank, const int64_t *dims, const void *data,

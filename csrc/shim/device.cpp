@@ -63,7 +63,8 @@ static const struct {
               {c10::ScalarType::Float8_e5m2, TT_F8E5M2},
               {c10::ScalarType::Float8_e4m3fnuz, TT_F8E4M3FNUZ},
               {c10::ScalarType::Float8_e5m2fnuz, TT_F8E5M2FNUZ},
-              {c10::ScalarType::Float8_e8m0fnu, TT_F8E8M0FNU}};
+              {c10::ScalarType::Float8_e8m0fnu, TT_F8E8M0FNU},
+              {c10::ScalarType::Float4_e2m1fn_x2, TT_F4X2}};
 
 struct DtypeTable {
   uint8_t core[64];

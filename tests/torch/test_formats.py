@@ -1,0 +1,61 @@
+"""What users bring to the device besides plain float tensors: DLPack capsules, jagged nested tensors, narrow dtypes."""
+import pytest
+import torch
+
+import torch_tpu
+
+
+def test_dlpack_gives_the_same_memory():
+    x = torch.arange(6.0, device="tpu").reshape(2, 3)
+    for y in (torch.from_dlpack(x), torch.utils.dlpack.from_dlpack(torch.utils.dlpack.to_dlpack(x))):
+        assert y.device == x.device and y.data_ptr() == x.data_ptr()
+        y.add_(1)
+    assert torch.equal(x.cpu(), torch.arange(6.0).reshape(2, 3) + 2)
+    assert torch.ones(2).__dlpack_device__()[0] == 1  # the CPU's, as it was
+
+
+@pytest.mark.parametrize("lengths", [(2, 4, 1), (3, 0, 2)])
+def test_jagged_tensors(lengths):
+    parts = [torch.arange(n * 3.0).reshape(n, 3) + n for n in lengths]
+
+    def run(v):
+        x = torch.nested.nested_tensor(parts, layout=torch.jagged, device=v, requires_grad=True)
+        w = torch.linspace(-1, 1, 12).reshape(3, 4).to(v).requires_grad_()
+        y = (x @ w).to_padded_tensor(0.5)
+        y.square().sum().backward()
+        return y.detach(), w.grad, x.grad.values()
+
+    before = torch_tpu.counters()["fallbacks"]
+    for got, want in zip(run("tpu"), run("cpu")):
+        torch.testing.assert_close(got.cpu(), want)
+    assert torch_tpu.counters()["fallbacks"] == before
+
+
+@pytest.mark.parametrize("dtype", [torch.float8_e4m3fn, torch.float8_e5m2, torch.float8_e4m3fnuz, torch.float8_e5m2fnuz, torch.float8_e8m0fnu])
+def test_float8_casts_as_the_cpu(dtype):
+    x = torch.cat([torch.logspace(-9, 5, 60, base=2.0), torch.tensor([0.0, 300.0, 1000.0, float("inf"), float("nan")])])
+    x = torch.cat([x, -x])
+    want = x.to(dtype)
+    got = x.to("tpu").to(dtype).cpu()
+    number = ~x.isnan()
+    assert torch.equal(got[number].view(torch.uint8), want[number].view(torch.uint8)) and got[~number].float().isnan().all()
+    torch.testing.assert_close(want.to("tpu").float().cpu(), want.float(), equal_nan=True)
+
+
+def test_packed_float4_is_moved_and_viewed():
+    bits = torch.arange(24, dtype=torch.uint8).reshape(4, 6)
+    x = bits.view(torch.float4_e2m1fn_x2).to("tpu")
+    y = torch.cat([x, x]).t().contiguous()[1:, ::2].clone()
+    assert y.dtype is torch.float4_e2m1fn_x2
+    assert torch.equal(y.view(torch.uint8).cpu(), torch.cat([bits, bits]).t()[1:, ::2])
+    with pytest.raises(Exception, match="Float4_e2m1fn_x2|packed"):
+        x.float()
+
+
+@pytest.mark.parametrize("dtype", [torch.uint16, torch.uint32, torch.uint64])
+def test_wide_unsigned_integers(dtype):
+    top = torch.iinfo(dtype).max
+    x = torch.tensor([0, 1, 5, top - 1, top], dtype=dtype)
+    for fn in (lambda t: t * 3, lambda t: t & 6, lambda t: t == 5, lambda t: t.to(torch.int64), lambda t: t.double()):
+        got, want = fn(x.to("tpu")), fn(x)
+        assert got.dtype == want.dtype and torch.equal(got.cpu(), want)
