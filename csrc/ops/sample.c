@@ -106,15 +106,22 @@ void rule_poisson(tt_ctx *c) { /* (self, generator) */
 }
 
 /* ---- binomial; the parameter is [2, ...]: counts, and probabilities up to one half ---- */
-static hlo half_of(hlo_module *m, hlo pair, int64_t i) {
+static hlo part_of(hlo_module *m, hlo pair, int64_t i) {
   return pair ? hlo_squeeze_dim(m, hlo_slice_dim(m, pair, 0, i, i + 1, 1), 0) : NULL;
 }
-static hlo log_factorial(hlo_module *m, hlo x) { return hlo_unary(m, "chlo.lgamma", plus(m, x, 1)); }
+/* log(k! (n - k)!), of two k by one lgamma: in f64 it is the largest part of the program. */
+static void log_factorials(hlo_module *m, hlo n, hlo k1, hlo k2, hlo *sum1, hlo *sum2) {
+  hlo parts[4] = {k1, sub(m, n, k1), k2, sub(m, n, k2)};
+  for (int i = 0; i < 4; i++) parts[i] = parts[i] ? hlo_unsqueeze(m, parts[i], 0) : NULL;
+  hlo logs = hlo_unary(m, "chlo.lgamma", plus(m, hlo_concat(m, 4, parts, 0), 1));
+  *sum1 = add(m, part_of(m, logs, 0), part_of(m, logs, 1));
+  *sum2 = add(m, part_of(m, logs, 2), part_of(m, logs, 3));
+}
 
 static void binomial_turn(hlo_module *m, const hlo *args, hlo *results, void *user) {
   (void)user;
   hlo state = args[STATE], open = args[OPEN], value = args[VALUE], sum = args[WORK];
-  hlo n = half_of(m, args[PARAMETER], 0), p = half_of(m, args[PARAMETER], 1), q = sub(m, number(m, p, 1), p);
+  hlo n = part_of(m, args[PARAMETER], 0), p = part_of(m, args[PARAMETER], 1), q = sub(m, number(m, p, 1), p);
   hlo u = uniform(m, n, &state), v = uniform(m, n, &state), mean = mul(m, n, p);
   hlo small = than(m, "LT", mean, BY_PRODUCTS_BELOW);
   /* Small means: how many waiting times for a success fit into the trials. */
@@ -131,9 +138,9 @@ static void binomial_turn(hlo_module *m, const hlo *args, hlo *results, void *us
   hlo at_once = both(m, than(m, "GE", room, 0.07), hlo_compare(m, "LE", v, quick));
   hlo within = both(m, than(m, "GE", k, 0), hlo_compare(m, "LE", k, n));
   hlo mode = hlo_unary(m, "floor", mul(m, plus(m, n, 1), p));
-  hlo ratio = sub(m, add(m, log_factorial(m, mode), log_factorial(m, sub(m, n, mode))),
-                  add(m, log_factorial(m, k), log_factorial(m, sub(m, n, k))));
-  ratio = add(m, ratio, mul(m, sub(m, k, mode), logarithm(m, over(m, p, q))));
+  hlo of_mode, of_k;
+  log_factorials(m, n, mode, k, &of_mode, &of_k);
+  hlo ratio = add(m, sub(m, of_mode, of_k), mul(m, sub(m, k, mode), logarithm(m, over(m, p, q))));
   hlo hat = logarithm(m, over(m, mul(m, v, alpha), add(m, over(m, a, mul(m, room, room)), b)));
   hlo accepted = either(m, at_once, both(m, within, hlo_compare(m, "LE", hat, ratio)));
   results[STATE] = state;
