@@ -122,7 +122,7 @@ TEST(test_env_reads_numbers) {
 TEST(test_dtypes_have_names_and_widths) {
   for (int t = 0; t < TT_DTYPES; t++) {
     EXPECT(tt_dtype_name((tt_dtype)t) && tt_dtype_hlo((tt_dtype)t) && tt_dtype_bits((tt_dtype)t) >= 4);
-    for (int u = 0; u < t; u++) EXPECT(strcmp(tt_dtype_hlo((tt_dtype)t), tt_dtype_hlo((tt_dtype)u)));
+    for (int u = 0; u < t; u++) EXPECT(strcmp(tt_dtype_name((tt_dtype)t), tt_dtype_name((tt_dtype)u)));
   }
   EXPECT_TEXT(tt_dtype_name(TT_BF16), "bfloat16");
   EXPECT_INT(tt_dtype_bits(TT_NO_DTYPE), 0);
