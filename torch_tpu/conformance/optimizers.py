@@ -42,8 +42,8 @@ def shapes(info):
 class Runner:
     """Some steps of one configuration. where: the device of the numbers that are given as tensors, or None for the CPU."""
 
-    def __init__(self, info, variant, kwargs, dtype, tensors_move):
-        self.info, self.variant, self.kwargs, self.dtype, self.tensors_move = info, variant, kwargs, dtype, tensors_move
+    def __init__(self, info, variant, kwargs, dtype, tensors_move, compiled):
+        self.info, self.variant, self.kwargs, self.tensors_move, self.compiled = info, variant, kwargs, tensors_move, compiled
         generator = torch.Generator().manual_seed(3)
 
         def make(shape):
@@ -80,12 +80,16 @@ class Runner:
             loss.backward()
             return loss
 
+        step = optimizer.step
+        if self.compiled and place.device.type == "tpu":
+            torch._dynamo.reset()
+            step = torch.compile(step, backend="tpu", dynamic=False)
         for _ in range(STEPS):
             if self.info.step_requires_closure:
-                optimizer.step(closure)
+                step(closure)
             else:
                 closure()
-                optimizer.step()
+                step()
         return [[p.detach() for p in parameters], [self.state(optimizer.state[p]) for p in parameters]]
 
     def state(self, state):
@@ -117,5 +121,5 @@ def cases(task, count, compiled=False):
         kwargs.update({flag: flag == task.variant for flag in info.supported_impls if task.variant != "capturable"})
         tensors = any(isinstance(x, torch.Tensor) for v in kwargs.values() for x in (v if isinstance(v, tuple) else (v,)))
         for move in (False, True) if tensors else (False,):
-            runner = Runner(info, task.variant, kwargs, dtype, move)
+            runner = Runner(info, task.variant, kwargs, dtype, move, compiled)
             yield Case(runner.run, f"{given.desc}: {kwargs}{' on the device' if move else ''}"[:300])
