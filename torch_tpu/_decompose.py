@@ -10,7 +10,7 @@ import threading
 import torch
 
 from . import _C
-from . import _bins, _ctc, _decompositions, _distance, _embedding, _sampling, _spectral  # noqa: F401  (they add to the table)
+from . import _bins, _ctc, _decompositions, _distance, _embedding, _quantize, _sampling, _spectral  # noqa: F401  (they add to the table)
 from ._fused import DECOMPOSITIONS
 
 _functions = {}  # operator name -> (function, overload) or None

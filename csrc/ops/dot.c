@@ -32,8 +32,10 @@ void rule_matmul(tt_ctx *c) { /* (self, other); hlo: "" or "conj" for vdot */
   if (a) c->result[0] = product(c, a, b, accumulator((tt_dtype)a->dtype));
 }
 
-void rule_int_mm(tt_ctx *c) { /* int8 operands, int32 sums */
-  c->result[0] = product(c, tt_in_own(c, 0), tt_in_own(c, 1), TT_I32);
+void rule_int_mm(tt_ctx *c) { /* int8 operands, the first may be uint8; int32 sums */
+  bool same = tt_in_dtype(c, 0) == tt_in_dtype(c, 1);
+  hlo a = same ? tt_in_own(c, 0) : tt_in_as(c, 0, TT_I32), b = same ? tt_in_own(c, 1) : tt_in_as(c, 1, TT_I32);
+  c->result[0] = product(c, a, b, TT_I32);
 }
 
 /* beta * self + alpha * value, in value's dtype and the result's dims; beta and alpha are arguments at and at + 1. */

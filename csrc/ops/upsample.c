@@ -1,8 +1,8 @@
 /* upsample.c: rules of interpolation (nearest, linear, cubic, antialiased) in one to three dims, and of their gradients.
  *
  * Each dim is one linear map (resample.h) with the places and weights that torch CPU computes, in float unless the data is
- * double: scales are part of the key. A gradient is the map transposed. Refuses uint8 images that are interpolated,
- * which torch computes in fixed point of its own. */
+ * double: scales are part of the key. A gradient is the map transposed. uint8 images are computed in torch's fixed point, one dim
+ * after the other: weights are integers of as many bits as 16 hold, and all sums are exact in float. */
 #include <math.h>
 #include <string.h>
 #include "ops/index.h"
@@ -121,6 +121,28 @@ static tt_line *line_of(hlo_module *m, const char *kind, const axis *a, int n, b
   return is_cubic ? cubic(m, a) : linear(m, a);
 }
 
+/* Makes the weights integers, those of one place (at an edge) as one; how many bits they were shifted by. */
+static int fixed_point(tt_line *l) {
+  double most = 0;
+  int bits = 0;
+  for (int64_t i = 0; l && i < l->taps * l->out; i++)
+    for (int64_t j = i % l->out; j < i; j += l->out)
+      if (l->at[i] >= 0 && l->at[j] == l->at[i]) l->weight[j] += l->weight[i], l->at[i] = -1;
+  for (int64_t i = 0; l && i < l->taps * l->out; i++)
+    if (l->at[i] >= 0 && l->weight[i] > most) most = l->weight[i];
+  while (bits < 22 && (int64_t)(0.5 + most * (double)(1 << (bits + 1))) < 1 << 15) bits++;
+  for (int64_t i = 0; l && i < l->taps * l->out; i++) {
+    double v = l->weight[i] * (double)(1 << bits);
+    l->weight[i] = trunc(v < 0 ? v - 0.5 : v + 0.5);
+  }
+  return bits;
+}
+
+static hlo shifted_to_bytes(hlo_module *m, hlo x, int bits) {
+  hlo half = hlo_binary_scalar(m, "add", x, ldexp(1, bits - 1));
+  return hlo_clamp(m, hlo_float(m, TT_F32, 0), hlo_unary(m, "floor", hlo_binary_scalar(m, "multiply", half, ldexp(1, -bits))), hlo_float(m, TT_F32, 255));
+}
+
 /* (self, output_size[, align_corners], scale..), backward (grad_output, output_size, input_size[, align_corners], scale..).
  * hlo: nearest, exact, linear or cubic; "smooth" is antialiased; "back" is the gradient. */
 void rule_upsample(tt_ctx *c) {
@@ -129,6 +151,9 @@ void rule_upsample(tt_ctx *c) {
   const tt_want *w = &c->want[0];
   bool back = strstr(kind, "back") != NULL, whole = strstr(kind, "nearest") || strstr(kind, "exact");
   hlo x = tt_in(c, 0);
+  if (!x) return;
+  bool bytes = !whole && !back && x->dtype == TT_U8;
+  if (bytes) x = hlo_convert(m, x, TT_F32);
   if (!x) return;
   if (!whole && !tt_is_float(x->dtype)) {
     hlo_fail(m, TT_UNIMPLEMENTED, "%s: interpolation of %s is not lowered", c->op->name, tt_dtype_name((tt_dtype)x->dtype));
@@ -148,7 +173,9 @@ void rule_upsample(tt_ctx *c) {
     axis a = {.in = back ? w->dims[dim] : x->dims[dim], .out = back ? x->dims[dim] : w->dims[dim], .align = align,
               .wide = x->dtype == TT_F64, .scale = tt_number_of(c, at + i, 0)};
     tt_line *l = line_of(m, kind, &a, n, same);
+    int bits = bytes ? fixed_point(l) : 0;
     x = tt_line_apply(m, x, dim, back ? tt_line_transpose(m, l) : l);
+    if (bytes) x = shifted_to_bytes(m, x, bits);
     if (!x) return;
   }
   c->result[0] = x;
