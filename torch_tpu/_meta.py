@@ -154,3 +154,33 @@ def binomial(count, prob, generator=None):
     torch._check_value(count.is_floating_point(), lambda: f"binomial only supports floating-point dtypes for count, got: {count.dtype}")
     torch._check_value(prob.is_floating_point(), lambda: f"binomial only supports floating-point dtypes for prob, got: {prob.dtype}")
     return count.new_empty(torch.broadcast_shapes(count.shape, prob.shape))
+
+
+# ---- convolutions: channels stay last where the CPU's kernels keep them there ----
+def _convolution_format(x, weight, stride, dilation, transposed, output_padding, groups):
+    """Of the result and of both gradients. Volumes have a kernel for channels last in oneDNN only, which takes no doubles, and
+    floats where torch thinks that it pays."""
+    if x.dim() not in (4, 5):
+        return torch.contiguous_format
+    if x.dim() == 5 and x.dtype not in (torch.bfloat16, torch.float16):
+        steps = max(*stride, *dilation) > 1 or x.shape[0] >= 16 or max(weight.shape[-2:]) > 3 or torch.get_num_threads() > 1
+        large = groups > 1 or min(weight.shape[-2:]) > 3 or x.shape[0] > 1 or x[0, ..., 0].numel() > 20480
+        spread = transposed and any(o >= s for o, s in zip(output_padding, stride))
+        if x.dtype != torch.float32 or spread or not (steps and large):
+            return torch.contiguous_format
+    last = torch.channels_last if x.dim() == 4 else torch.channels_last_3d
+    formats = [torch._prims_common.suggest_memory_format(t) for t in (x, weight)]
+    return last if last in formats else torch.contiguous_format
+
+
+@_answers("convolution")
+def convolution(x, weight, bias, stride, padding, dilation, transposed, output_padding, groups):
+    y = torch.ops.aten.convolution(x, weight, bias, stride, padding, dilation, transposed, output_padding, groups)
+    return torch.empty_like(y, memory_format=_convolution_format(x, weight, stride, dilation, transposed, output_padding, groups))
+
+
+@_answers("convolution_backward")
+def convolution_backward(grad, x, weight, bias_sizes, stride, padding, dilation, transposed, output_padding, groups, output_mask):
+    like = {"memory_format": _convolution_format(x, weight, stride, dilation, transposed, output_padding, groups)}
+    return (torch.empty_like(x, **like) if output_mask[0] else None, torch.empty_like(weight, **like) if output_mask[1] else None,
+            grad.new_empty(weight.shape[1] * groups if transposed else weight.shape[0]) if output_mask[2] else None)

@@ -1,0 +1,35 @@
+"""Channels last: results and gradients have the strides that the CPU gives them."""
+import itertools
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+LAST = {4: torch.channels_last, 5: torch.channels_last_3d}
+
+
+def strides(fn, tensors, device):
+    mine = [t.to(device).requires_grad_() for t in tensors]
+    y = fn(*mine)
+    return [y.stride()] + [None if g is None else g.stride() for g in torch.autograd.grad(y, mine, torch.ones_like(y), allow_unused=True)]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+@pytest.mark.parametrize("dims,transposed", itertools.product((2, 3), (False, True)))
+def test_convolution(dev, dims, transposed, dtype):
+    name = f"conv{'_transpose' if transposed else ''}{dims}d"
+    for batch, x_last, w_last in ((2, True, False), (2, False, True), (1, True, True), (2, False, False)):
+        x, w = torch.randn(batch, 4, *[5] * dims, dtype=dtype), torch.randn(4, 4, *[3] * dims, dtype=dtype)
+        if x_last:
+            x = x.contiguous(memory_format=LAST[dims + 2])
+        if w_last:
+            w = w.contiguous(memory_format=LAST[dims + 2])
+        assert strides(getattr(F, name), [x, w], dev) == strides(getattr(F, name), [x, w], "cpu"), (batch, x_last, w_last)
+
+
+def test_what_follows_convolutions(dev):
+    x = torch.randn(2, 4, 6, 6).contiguous(memory_format=torch.channels_last)
+    for fn in (lambda x: F.max_pool2d(x, 2), lambda x: F.avg_pool2d(x, 3, 1), lambda x: F.adaptive_avg_pool2d(x, 3), lambda x: F.batch_norm(x, None, None, training=True),
+               lambda x: F.interpolate(x, scale_factor=2), lambda x: F.interpolate(x, (5, 7), mode="bilinear"), lambda x: torch.cat([x, x], 1), lambda x: x.relu() + 1,
+               lambda x: F.group_norm(x, 2), lambda x: F.silu(x).clone()):
+        assert strides(fn, [x], dev) == strides(fn, [x], "cpu")
