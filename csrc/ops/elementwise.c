@@ -217,11 +217,11 @@ static hlo wrong_side(hlo_module *m, hlo rest, hlo b) {
 
 static hlo floor_quotient(hlo_module *m, hlo a, hlo b, tt_dtype t) {
   if (!tt_is_signed(t)) return quo(m, a, b);
-  hlo rest = hlo_binary(m, "remainder", a, b);
   if (tt_is_integral(t)) {
-    hlo q = quo(m, a, b);
-    return choose(m, wrong_side(m, rest, b), plus(m, q, -1), q);
+    hlo q = quo(m, a, b), left = sub(m, a, mul(m, q, b)); /* one division: of 64 bits it is long on TPUs */
+    return choose(m, wrong_side(m, left, b), plus(m, q, -1), q);
   }
+  hlo rest = hlo_binary(m, "remainder", a, b);
   hlo exact = quo(m, a, b), q = quo(m, sub(m, a, rest), b);
   q = choose(m, wrong_side(m, rest, b), plus(m, q, -1), q);
   hlo down = hlo_unary(m, "floor", q);

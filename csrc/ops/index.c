@@ -4,7 +4,7 @@
  * Everything here comes down to one of two forms: whole slices along a dim (embedding, index_select) or single
  * elements addressed by all their coordinates (gather, scatter). Indices are brought to i32 where a dim allows it,
  * since 64-bit integers are emulated on TPUs. Never reads outside: StableHLO clamps. Boolean masks have a result
- * size that depends on data; the rules refuse them as UNIMPLEMENTED, so that the caller falls back. */
+ * size that depends on data; the shim makes places of them (shim/dynamic.cpp). */
 #include <string.h>
 #include "ops/index.h"
 #include "ops/rules.h"
