@@ -1,6 +1,6 @@
-"""Linear algebra whose errors or results only values tell: torch.cholesky raises, linalg.lstsq has residuals where all ranks are
-full. These run as compositions of operators that have rules, one program each, and read a number where torch's own kernels
-do. geqrf gets the Meta kernel that torch lacks."""
+"""Linear algebra whose errors or results only values tell: torch.cholesky raises, linalg.lstsq has residuals where all
+ranks are full. These run as compositions of operators that have rules, one program each, and read a number where torch's
+own kernels do. geqrf gets the Meta kernel that torch lacks."""
 import torch
 
 _device = torch.library.Library("aten", "IMPL", "PrivateUse1")
@@ -21,7 +21,8 @@ def cholesky(x, upper=False):
     if x.dim() < 2:
         raise RuntimeError("cholesky: The input tensor A must have at least 2 dimensions.")
     if x.shape[-1] != x.shape[-2]:
-        raise RuntimeError(f"cholesky: A must be batches of square matrices, but they are {x.shape[-2]} by {x.shape[-1]} matrices")
+        rows, columns = x.shape[-2:]
+        raise RuntimeError(f"cholesky: A must be batches of square matrices, but they are {rows} by {columns} matrices")
     factor, info = torch.ops.aten.linalg_cholesky_ex(x, upper=upper)
     torch.ops.aten._linalg_check_errors(info, "cholesky", is_matrix=x.dim() == 2)
     return factor
@@ -70,16 +71,20 @@ def _check_lstsq(a, b, driver):
     check(a.dim() >= 2, f"{name} input must have at least 2 dimensions.")
     check(b.dim() >= 1, f"{name} other must have at least 1 dimension.")
     if a.dtype != b.dtype:
-        words = {torch.float32: "Float", torch.float64: "Double", torch.complex64: "ComplexFloat", torch.complex128: "ComplexDouble",
+        words = {torch.float32: "Float", torch.float64: "Double", torch.complex64: "ComplexFloat",
+                 torch.complex128: "ComplexDouble",
                  torch.float16: "Half", torch.bfloat16: "BFloat16", torch.int64: "Long", torch.int32: "Int"}
         said = [words.get(x.dtype, str(x.dtype)) for x in (a, b)]
-        check(False, f"{name} Expected input and other to have the same dtype, but got input's dtype {said[0]} and other's dtype {said[1]}")
+        check(False, f"{name} Expected input and other to have the same dtype, but got input's dtype {said[0]} "
+                     f"and other's dtype {said[1]}")
     apart = a.dim() - b.dim()
-    check(0 <= apart <= 1, f"{name} input.dim() must be greater or equal to other.dim() and (input.dim() - other.dim()) <= 1")
+    check(0 <= apart <= 1,
+          f"{name} input.dim() must be greater or equal to other.dim() and (input.dim() - other.dim()) <= 1")
     is_vector = apart == 1
     batches = [torch.empty(shape, device="meta") for shape in (a.shape[:-2], b.shape[: -1 if is_vector else -2])]
     torch.broadcast_tensors(*batches)  # says what does not fit
-    check(a.shape[-2] == b.shape[-1 if is_vector else -2], f"{name} input.size(-2) should match other.size({-1 if b.dim() == 1 else -2})")
+    check(a.shape[-2] == b.shape[-1 if is_vector else -2],
+          f"{name} input.size(-2) should match other.size({-1 if b.dim() == 1 else -2})")
     check(a.dtype in (torch.float32, torch.float64, torch.complex64, torch.complex128),
           "This function doesn't handle types other than float and double")
     check(driver in ("gels", "gelsy", "gelsd", "gelss"),
@@ -88,7 +93,7 @@ def _check_lstsq(a, b, driver):
 
 
 def _by_qr(a, b, rcond):
-    """(x, the squared residuals or None) for a of full rank; and whether its ranks are surely full, as a tensor (rcond given)."""
+    """(x, the squared residuals or None) for a of full rank; and, given rcond, a tensor: whether it surely is of that."""
     rows, columns = a.shape[-2:]
     tall = rows >= columns
     packed, tau = torch.geqrf(a if tall else a.mH)
@@ -96,8 +101,10 @@ def _by_qr(a, b, rcond):
     r = packed[..., :k, :].triu()
     full = None
     if rcond is not None:
-        inverse = torch.linalg.solve_triangular(r, torch.eye(k, dtype=a.dtype, device=a.device).expand_as(r), upper=True)
-        condition = torch.linalg.matrix_norm(r) * torch.linalg.matrix_norm(inverse)  # in Frobenius' norm: not below the true one
+        identity = torch.eye(k, dtype=a.dtype, device=a.device).expand_as(r)
+        inverse = torch.linalg.solve_triangular(r, identity, upper=True)
+        # In Frobenius' norm, which is not below the spectral one.
+        condition = torch.linalg.matrix_norm(r) * torch.linalg.matrix_norm(inverse)
         full = (condition * rcond < 1).all()
     if tall:
         turned = torch.ormqr(packed, tau, b, transpose=True)
@@ -145,7 +152,8 @@ def lstsq(a, b, rcond=None, *, driver=None):
     solution = a.new_zeros(*batch, right, longest).mT[..., :columns, :]
     residuals, rank, values = None, None, None
     if a.numel() and b.numel():
-        x, residuals, rank, values = _solve_lstsq(a.expand(*batch, rows, columns), b.expand(*batch, rows, right), rcond, driver)
+        a, b = a.expand(*batch, rows, columns), b.expand(*batch, rows, right)
+        x, residuals, rank, values = _solve_lstsq(a, b, rcond, driver)
         solution.copy_(x)
         if own != batch and rank is not None:
             rank, values = (None if v is None else _first(v, own, v.dim() - len(batch)) for v in (rank, values))

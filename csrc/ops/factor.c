@@ -1,9 +1,9 @@
 /* factor.c: LU with partial pivoting, Householder QR, Cholesky, and triangular systems, as loops over columns.
  *
- * All are blocked: a panel of columns is factored one column after another by a loop of its own, and what it means to the columns
- * right of it is one matrix product, so that most of the work is products. Every step sees the whole height and masks by
- * position, which keeps shapes static; a matrix of one panel's width has no outer loop. The conventions are LAPACK's (getrf, geqrf:
- * signs, pivots, ties, info), so that results compare with torch's on the CPU. */
+ * All are blocked: a panel of columns is factored one column after another by a loop of its own, and what it means to
+ * the columns right of it is one matrix product, so that most of the work is products. Every step sees the whole height
+ * and masks by position, which keeps shapes static; a matrix of one panel's width has no outer loop. The conventions are
+ * LAPACK's (getrf, geqrf: signs, pivots, ties, info), so that results compare with torch's on the CPU. */
 #include "ops/linalg.h"
 #include "ops/math.h"
 
@@ -38,7 +38,8 @@ static void solve_block(hlo_module *m, hlo i, const hlo *in, hlo *out, void *use
   if (!x) return;
   int64_t n = x->dims[1];
   hlo start = times(m, s->lower ? i : sub(m, number(m, n / BLOCK - 1), i), BLOCK), end = plus(m, start, BLOCK);
-  hlo rows = tt_matrix_take(m, s->a, 1, start, BLOCK), column = tt_matrix_position(m, rows, 2), row = tt_matrix_position(m, x, 1);
+  hlo rows = tt_matrix_take(m, s->a, 1, start, BLOCK), column = tt_matrix_position(m, rows, 2),
+      row = tt_matrix_position(m, x, 1);
   hlo used = s->lower ? hlo_compare(m, "LT", column, start) : hlo_compare(m, "GE", column, end);
   hlo done = s->lower ? hlo_compare(m, "LT", row, start) : hlo_compare(m, "GE", row, end);
   hlo known = tt_matrix_product(m, choose(m, used, rows, zero_like(m, rows)), choose(m, done, x, zero_like(m, x)));
@@ -112,7 +113,8 @@ static void lu_panel(hlo_module *m, hlo i, const hlo *in, hlo *out, void *user) 
   panel p = {start};
   hlo x = in[LU_MATRIX];
   if (!x) return;
-  hlo from[LU_VALUES] = {tt_matrix_take(m, x, 2, start, PANEL), tt_matrix_position(m, in[LU_ORDER], 1), in[LU_PIVOTS]}, to[LU_VALUES];
+  hlo from[LU_VALUES] = {tt_matrix_take(m, x, 2, start, PANEL), tt_matrix_position(m, in[LU_ORDER], 1),
+      in[LU_PIVOTS]}, to[LU_VALUES];
   tt_loop(m, start, end, LU_VALUES, from, lu_column, &p, to);
   hlo order = hlo_reshape(m, to[LU_ORDER], 2, x->dims);
   x = tt_matrix_permute_rows(m, x, order);
@@ -123,7 +125,8 @@ static void lu_panel(hlo_module *m, hlo i, const hlo *in, hlo *out, void *user) 
   x = tt_matrix_put(m, x, 2, start, left);
   hlo right = tt_matrix_take(m, x, 1, start, PANEL);
   hlo next = plus(m, start, PANEL), beyond = hlo_compare(m, "GE", tt_matrix_position(m, right, 2), next);
-  hlo solved = hlo_triangular_solve(m, tt_matrix_take(m, left, 1, start, PANEL), right, true, true, true, "NO_TRANSPOSE");
+  hlo solved = hlo_triangular_solve(m, tt_matrix_take(m, left, 1, start, PANEL), right, true, true, true,
+      "NO_TRANSPOSE");
   right = choose(m, beyond, solved, right);
   x = tt_matrix_put(m, x, 1, start, right);
   right = choose(m, beyond, right, zero_like(m, right));
@@ -153,7 +156,8 @@ tt_lu tt_matrix_lu(hlo_module *m, hlo x) {
   hlo position = hlo_iota(m, TT_I32, 2, d->dims, 1), none = number(m, INT32_MAX);
   hlo singular = choose(m, hlo_compare(m, "EQ", d, zero_like(m, d)), position, none);
   hlo first = hlo_reduce(m, "minimum", singular, none, 1, (int[]){1});
-  return (tt_lu){lu, hlo_squeeze_dim(m, hlo_slice_dim(m, out[LU_ORDER], 1, 0, rows, 1), 2), hlo_squeeze_dim(m, out[LU_PIVOTS], 2),
+  return (tt_lu){lu, hlo_squeeze_dim(m, hlo_slice_dim(m, out[LU_ORDER], 1, 0, rows, 1), 2), hlo_squeeze_dim(m,
+      out[LU_PIVOTS], 2),
                  choose(m, hlo_compare(m, "EQ", first, none), number(m, 0), plus(m, first, 1))};
 }
 
@@ -175,7 +179,8 @@ hlo tt_order_inverse(hlo_module *m, hlo order) {
   int64_t n = order->dims[1];
   hlo wide = hlo_broadcast(m, order, 3, (int64_t[]){order->dims[0], n, n}, (int[]){0, 1});
   hlo hit = hlo_compare(m, "EQ", wide, tt_matrix_position(m, wide, 2));
-  return hlo_reduce(m, "add", choose(m, hit, tt_matrix_position(m, wide, 1), number(m, 0)), number(m, 0), 1, (int[]){1});
+  return hlo_reduce(m, "add", choose(m, hit, tt_matrix_position(m, wide, 1), number(m, 0)), number(m, 0), 1,
+      (int[]){1});
 }
 
 hlo tt_matrix_lu_solve(hlo_module *m, hlo lu, hlo order, hlo b, bool adjoint) {
@@ -218,7 +223,8 @@ static reflector reflector_of(hlo_module *m, hlo alpha, hlo x) {
   if (tt_is_complex(t)) tau = hlo_complex_of(m, tau, neg(m, quo(m, im, safe)));
   hlo apart = sub(m, alpha, hlo_convert(m, beta, t));
   hlo one = hlo_full_like(m, alpha, 1);
-  return (reflector){choose(m, is_trivial, alpha, hlo_convert(m, beta, t)), choose(m, is_trivial, zero_like(m, alpha), tau),
+  return (reflector){choose(m, is_trivial, alpha, hlo_convert(m, beta, t)), choose(m, is_trivial, zero_like(m, alpha),
+      tau),
                      quo(m, one, choose(m, is_trivial, one, apart))};
 }
 
@@ -232,7 +238,8 @@ static void qr_column(hlo_module *m, hlo j, const hlo *in, hlo *out, void *user)
   reflector h = reflector_of(m, alpha, rest);
   hlo tail = mul(m, rest, spread(m, h.scale, rest));
   hlo v = choose(m, hlo_compare(m, "EQ", row, j), constant_like(m, tail, 1), tail);
-  hlo projected = mul(m, tt_matrix_product_adjoint(m, v, x), spread(m, tt_matrix_conj(m, h.tau), hlo_slice_dim(m, x, 1, 0, 1, 1)));
+  hlo projected = mul(m, tt_matrix_product_adjoint(m, v, x), spread(m, tt_matrix_conj(m, h.tau), hlo_slice_dim(m, x,
+      1, 0, 1, 1)));
   hlo reflected = sub(m, x, mul(m, spread(m, v, x), spread(m, projected, x)));
   hlo place = tt_matrix_position(m, x, 2);
   hlo y = choose(m, hlo_compare(m, "GT", place, here), reflected, x);
@@ -249,8 +256,8 @@ static hlo reflectors(hlo_module *m, hlo packed, hlo start) {
   return choose(m, hlo_compare(m, "EQ", row, place), constant_like(m, packed, 1), v);
 }
 
-/* The product of I - tau v v^H is I - v t v^H with t^-1 = diag(1 / tau) + the upper part of v^H v (Puglisi 1992, "Modification of
- * the Householder method based on the compact WY representation"); solved as (I + diag(tau) upper) t = diag(tau), which
+/* The product of I - tau v v^H is I - v t v^H with t^-1 = diag(1 / tau) + the upper part of v^H v (Puglisi 1992,
+ * "Modification of the Householder method based on the compact WY representation"); solved as (I + diag(tau) upper) t = diag(tau), which
  * takes tau = 0 too. */
 static hlo reflect(hlo_module *m, hlo v, hlo tau, hlo x, bool adjoint) {
   if (!v || !tau || !x) return NULL;
@@ -290,7 +297,8 @@ tt_qr tt_matrix_qr(hlo_module *m, hlo x) {
   int64_t batch = x->dims[0], rows = x->dims[1], columns = x->dims[2], k = least(rows, columns);
   bool is_blocked = k > 2 * PANEL;
   int64_t width = is_blocked ? rounded(columns) : columns, count = is_blocked ? rounded(k) : k;
-  hlo in[QR_VALUES] = {tt_matrix_block(m, x, rows, width), hlo_full(m, (tt_dtype)x->dtype, 3, (int64_t[]){batch, count, 1}, 0)}, out[QR_VALUES];
+  hlo in[QR_VALUES] = {tt_matrix_block(m, x, rows, width), hlo_full(m, (tt_dtype)x->dtype, 3, (int64_t[]){batch,
+      count, 1}, 0)}, out[QR_VALUES];
   if (is_blocked) {
     blocked b = {k};
     tt_loop(m, number(m, 0), number(m, count / PANEL), QR_VALUES, in, qr_panel, &b, out);

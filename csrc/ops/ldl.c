@@ -1,7 +1,7 @@
 /* ldl.c: L D L^T and L D L^H of symmetric and Hermitian matrices with diagonal pivoting, and systems given by them.
  *
- * Bunch and Kaufman's partial pivoting (Math. Comp. 31, 1977) in the form of LAPACK's sytf2 and hetf2 with uplo = 'L': 1 by 1 or 2 by 2
- * pivots, whose rows and columns are exchanged in what is left only. Matrices of a batch choose differently, so each
+ * Bunch and Kaufman's partial pivoting (Math. Comp. 31, 1977) in the form of LAPACK's sytf2 and hetf2 with uplo = 'L':
+ * 1 by 1 or 2 by 2 pivots, whose rows and columns are exchanged in what is left only. Matrices of a batch choose differently, so each
  * carries its own place in the loop, and what it holds at a place is picked by masks. */
 #include "ops/index.h"
 #include "ops/linalg.h"
@@ -84,7 +84,8 @@ static void ldl_step(hlo_module *m, hlo i, const hlo *in, hlo *out, void *user) 
   out[LEFT] = choose(m, runs_wide, choose(m, remains, reduced, zero), in[LEFT]);
   /* What is stored: the pivot and the columns below it. */
   hlo on_k = equal(m, row, tall(m, k, x)), on_next = equal(m, row, tall(m, next, x));
-  hlo column1 = choose(m, on_k, tall(m, a, x), choose(m, both(m, is_double, on_next), tall(m, b, x), choose(m, tall(m, is_zero, x), choose(m, rest, first, zero), l1_rest)));
+  hlo column1 = choose(m, on_k, tall(m, a, x), choose(m, both(m, is_double, on_next), tall(m, b, x), choose(m, tall(m,
+      is_zero, x), choose(m, rest, first, zero), l1_rest)));
   hlo column2 = choose(m, on_next, tall(m, d, x), l2_rest);
   hlo f = in[FACTOR], place = tt_matrix_position(m, f, 2);
   hlo g = choose(m, equal(m, place, wide(m, k, x)), wide(m, column1, x), f);
@@ -146,9 +147,11 @@ static hlo block_solve(hlo_module *m, hlo d, hlo off, hlo is_first, hlo y, bool 
   hlo next = moved(m, d, true), u = quo(m, next, mirror), v = quo(m, d, b);
   hlo denominator = sub(m, mul(m, u, v), one);
   hlo rows = tt_matrix_spread(m, u, y->dims[1], y->dims[2]);
-  hlo upper = quo(m, sub(m, mul(m, rows, y), moved(m, y, true)), tt_matrix_spread(m, mul(m, denominator, b), y->dims[1], y->dims[2]));
+  hlo upper = quo(m, sub(m, mul(m, rows, y), moved(m, y, true)), tt_matrix_spread(m, mul(m, denominator, b),
+      y->dims[1], y->dims[2]));
   rows = tt_matrix_spread(m, v, y->dims[1], y->dims[2]);
-  hlo lower = quo(m, sub(m, mul(m, rows, moved(m, y, true)), y), tt_matrix_spread(m, mul(m, denominator, mirror), y->dims[1], y->dims[2]));
+  hlo lower = quo(m, sub(m, mul(m, rows, moved(m, y, true)), y), tt_matrix_spread(m, mul(m, denominator, mirror),
+      y->dims[1], y->dims[2]));
   hlo alone = quo(m, y, tt_matrix_spread(m, d, y->dims[1], y->dims[2]));
   hlo x = choose(m, tt_matrix_spread(m, is_first, y->dims[1], y->dims[2]), upper, alone);
   return choose(m, tt_matrix_spread(m, is_second, y->dims[1], y->dims[2]), moved(m, lower, false), x);
@@ -161,12 +164,14 @@ void rule_ldl_solve(tt_ctx *c) { /* (ld, pivots, b, hermitian) */
     c->result[0] = hlo_full(m, w->dtype, w->rank, w->dims, 0);
     return;
   }
-  hlo ld = tt_matrix_operand(c, 0, 2, w, 2), pivots = hlo_convert(m, hlo_unsqueeze(m, tt_matrix_operand(c, 1, 1, w, 2), 2), TT_I32);
+  hlo ld = tt_matrix_operand(c, 0, 2, w, 2), pivots = hlo_convert(m, hlo_unsqueeze(m, tt_matrix_operand(c, 1, 1, w,
+      2), 2), TT_I32);
   hlo b = tt_matrix_operand(c, 2, 2, w, 2);
   if (!ld || !pivots) return;
   bool hermitian = tt_bool(c, 3) && tt_is_complex((tt_dtype)ld->dtype);
   int64_t batch = ld->dims[0], n = ld->dims[1];
-  hlo in[UNPACKED] = {ld, hlo_iota(m, TT_I32, 3, (int64_t[]){batch, n, 1}, 1), hlo_full(m, TT_I32, 3, (int64_t[]){batch, 1, 1}, 0)};
+  hlo in[UNPACKED] = {ld, hlo_iota(m, TT_I32, 3, (int64_t[]){batch, n, 1}, 1), hlo_full(m, TT_I32, 3,
+      (int64_t[]){batch, 1, 1}, 0)};
   /* Where 2 by 2 pivots begin: of a run of negative pivots every other one. */
   hlo negative = is_below(m, pivots, 0), position = tt_matrix_position(m, pivots, 1);
   hlo before = choose(m, negative, whole(m, -1), position); /* the last place that is no part of a pair */

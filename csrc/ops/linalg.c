@@ -1,7 +1,7 @@
 /* linalg.c: rules of factorisations, and of solves, inverses and determinants by them.
  *
- * Operands are broadcast over their batch dims, made values of rank 3, worked on (factor.c), and given back in the dims wanted.
- * Singular matrices give what LAPACK gives and an info; raising is the caller's business. */
+ * Operands are broadcast over their batch dims, made values of rank 3, worked on (factor.c), and given back in the dims
+ * wanted. Singular matrices give what LAPACK gives and an info; raising is the caller's business. */
 #include <string.h>
 #include "ops/index.h"
 #include "ops/linalg.h"
@@ -14,7 +14,8 @@ static bool is_wanted(tt_ctx *c, int k) { return c->want[k].defined && tt_want_n
 static void give(tt_ctx *c, int k, hlo v) {
   const tt_want *w = &c->want[k];
   if (!w->defined) return;
-  c->result[k] = is_wanted(c, k) ? hlo_reshape(c->m, v, w->rank, w->dims) : hlo_full(c->m, w->dtype, w->rank, w->dims, 0);
+  c->result[k] = is_wanted(c, k) ? hlo_reshape(c->m, v, w->rank, w->dims) : hlo_full(c->m, w->dtype, w->rank, w->dims,
+      0);
 }
 
 static void give_zeros(tt_ctx *c, int from) {
@@ -44,7 +45,8 @@ static void cholesky_column(hlo_module *m, hlo j, const hlo *in, hlo *out, void 
   hlo row = tt_matrix_position(m, column, 1);
   hlo l = quo(m, column, tt_matrix_spread(m, pivot, x->dims[1], 1));
   l = choose(m, hlo_compare(m, "EQ", row, j), tt_matrix_spread(m, pivot, x->dims[1], 1), l);
-  l = choose(m, both(m, tt_matrix_spread(m, is_fine, x->dims[1], 1), hlo_compare(m, "GE", row, j)), l, constant_like(m, l, 0));
+  l = choose(m, both(m, tt_matrix_spread(m, is_fine, x->dims[1], 1), hlo_compare(m, "GE", row, j)), l,
+      constant_like(m, l, 0));
   hlo kept = choose(m, tt_matrix_spread(m, is_fine, x->dims[1], 1), l, tt_matrix_take(m, x, 2, j, 1));
   out[0] = tt_matrix_put(m, x, 2, j, kept);
   out[1] = sub(m, rest, mul(m, tt_matrix_spread(m, l, x->dims[1], x->dims[2]),
@@ -97,7 +99,8 @@ void rule_cholesky(tt_ctx *c) { /* (self, upper, check_errors) -> (l, info) */
 /* x with a a^H x = b, or a^H a x = b for an upper a. */
 static hlo cholesky_solved(hlo_module *m, hlo a, hlo b, bool upper) {
   hlo mirror = tt_matrix_adjoint(m, a), lower = upper ? mirror : a;
-  return tt_matrix_triangular_solve(m, upper ? a : mirror, tt_matrix_triangular_solve(m, lower, b, true, false), false, false);
+  return tt_matrix_triangular_solve(m, upper ? a : mirror, tt_matrix_triangular_solve(m, lower, b, true, false),
+      false, false);
 }
 
 void rule_cholesky_inverse(tt_ctx *c) { /* (self, upper) */
@@ -116,7 +119,8 @@ void rule_cholesky_solve(tt_ctx *c) { /* (self, a, upper) */
     give_zeros(c, 0);
     return;
   }
-  give(c, 0, cholesky_solved(c->m, tt_matrix_operand(c, 1, 2, &c->want[0], 2), tt_matrix_operand(c, 0, 2, &c->want[0], 2), tt_bool(c, 2)));
+  give(c, 0, cholesky_solved(c->m, tt_matrix_operand(c, 1, 2, &c->want[0], 2), tt_matrix_operand(c, 0, 2, &c->want[0],
+      2), tt_bool(c, 2)));
 }
 
 /* ---- triangular systems ---- */
@@ -225,7 +229,8 @@ static void unpack(tt_ctx *c, hlo lu, hlo order) {
     give(c, 0, hlo_convert(m, hlo_compare(m, "EQ", tt_matrix_position(m, wide, 1), wide), (tt_dtype)lu->dtype));
   }
   if (is_wanted(c, 1))
-    give(c, 1, tt_matrix_with_diagonal(m, tt_matrix_triangle(m, tt_matrix_block(m, lu, rows, k), true, -1), constant_like(m, lu, 1)));
+    give(c, 1, tt_matrix_with_diagonal(m, tt_matrix_triangle(m, tt_matrix_block(m, lu, rows, k), true, -1),
+        constant_like(m, lu, 1)));
   if (is_wanted(c, 2)) give(c, 2, tt_matrix_triangle(m, tt_matrix_block(m, lu, k, columns), false, 0));
 }
 
@@ -279,7 +284,8 @@ void rule_solve(tt_ctx *c) { /* (a, b, left, check_errors) -> (x, lu, pivots, in
   if (!is_wanted(c, 0) || !f.lu) return;
   /* b is a vector where it has a's batch dims and one more. */
   int rank = tt_in_rank(c, 0), b_rank = tt_in_rank(c, 1);
-  bool vector = b_rank == 1 || (b_rank == rank - 1 && !memcmp(tt_in_dims(c, 1), tt_in_dims(c, 0), (size_t)b_rank * sizeof(int64_t)));
+  bool vector = b_rank == 1 || (b_rank == rank - 1 && !memcmp(tt_in_dims(c, 1), tt_in_dims(c, 0),
+      (size_t)b_rank * sizeof(int64_t)));
   const tt_want *w = &c->want[0];
   tt_want batch = {.defined = true, .rank = (uint8_t)(w->rank - (vector ? 1 : 2)), .dims = w->dims};
   hlo b = tt_matrix_operand(c, 1, vector ? 1 : 2, &batch, 0);
@@ -321,11 +327,12 @@ static hlo sign_of_pivots(hlo_module *m, hlo p, tt_dtype t) {
   return choose(m, odd, hlo_float(m, t, -1), hlo_float(m, t, 1));
 }
 
-static hlo product_of(hlo_module *m, hlo d) { return hlo_reduce(m, "multiply", d, constant_like(m, d, 1), 1, (int[]){1}); }
+static hlo product_of(hlo_module *m, hlo d) { return hlo_reduce(m, "multiply", d, constant_like(m, d, 1), 1,
+    (int[]){1}); }
 
 static hlo ones_of(tt_ctx *c, int k) { return hlo_full(c->m, c->want[k].dtype, c->want[k].rank, c->want[k].dims, 1); }
 
-/* Operand 0 as torch's determinants factor it, and give the factors for the gradient: a real row-major matrix as its transpose. */
+/* Operand 0 as torch's determinants factor it, whose gradients use the factors: a real row-major matrix as its transpose. */
 static tt_lu factored(tt_ctx *c) {
   hlo a = tt_matrix_argument(c, 0);
   if (!a) return (tt_lu){0};

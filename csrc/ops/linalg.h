@@ -12,7 +12,7 @@
 hlo tt_matrices(hlo_module *m, hlo x);                     /* [.., r, c] -> [batch, r, c] */
 /* Operand i as matrices: UNIMPLEMENTED where LAPACK has no such dtype. */
 hlo tt_matrix_argument(tt_ctx *c, int i);
-/* Operand i, with its dims before the last inner ones broadcast to those of want before its want_inner: [batch, inner..]. */
+/* Operand i, its dims before the last inner ones broadcast to those of want before its want_inner: [batch, inner..]. */
 hlo tt_matrix_operand(tt_ctx *c, int i, int inner, const tt_want *want, int want_inner);
 hlo tt_matrix_conj(hlo_module *m, hlo x);                  /* real: x itself */
 hlo tt_matrix_transpose(hlo_module *m, hlo x);
@@ -29,14 +29,14 @@ hlo tt_matrix_diagonal(hlo_module *m, hlo x);              /* [batch, min(r, c)]
 hlo tt_matrix_with_diagonal(hlo_module *m, hlo x, hlo d);
 /* x repeated along the dims where it has size 1: [b, r, 1], [b, 1, c], [b, 1, 1] or less than rank 3, batch first. */
 hlo tt_matrix_spread(hlo_module *m, hlo x, int64_t rows, int64_t columns);
-hlo tt_matrix_block(hlo_module *m, hlo x, int64_t rows, int64_t columns);    /* the leading part, or padded with zeros */
+hlo tt_matrix_block(hlo_module *m, hlo x, int64_t rows, int64_t columns); /* the leading part, or padded with zeros */
 /* Columns (dim 2) or rows (dim 1) from a place that is a value, a rank-0 i32: n of them. */
 hlo tt_matrix_take(hlo_module *m, hlo x, int dim, hlo at, int64_t n);
 hlo tt_matrix_put(hlo_module *m, hlo x, int dim, hlo at, hlo part);
 hlo tt_matrix_permute_rows(hlo_module *m, hlo x, hlo order); /* result row i is row order[b, i] (i32, [batch, r]) */
-hlo tt_matrix_row_at(hlo_module *m, hlo x, hlo p);         /* [batch, 1, c]: row p, a rank-0 i32 or [batch, 1, 1]: each batch its own */
+hlo tt_matrix_row_at(hlo_module *m, hlo x, hlo p); /* [batch, 1, c]; p: rank 0, or [batch, 1, 1]: each batch its own */
 hlo tt_matrix_exchange(hlo_module *m, hlo x, hlo p, hlo q); /* rows p and q change places */
-/* Where the real x [batch, r, 1] is largest, of the places allowed: the first of several; NaN is the largest. [batch, 1, 1] */
+/* Where the real x [batch, r, 1] is largest, of the places allowed: the first of several, NaN above all. [batch, 1, 1] */
 hlo tt_matrix_largest(hlo_module *m, hlo x, hlo allowed);
 hlo tt_matrix_sum(hlo_module *m, hlo x, int dim);          /* that dim is kept, with size 1 */
 hlo tt_matrix_max(hlo_module *m, hlo x, int dim);          /* of real x; the same */
