@@ -251,7 +251,7 @@ static const std::unordered_set<std::string> not_ours = {
     "record_stream", "equal", "_to_copy", "clone", "detach", "alias", "_pin_memory",
     "is_pinned", "resize_as_", "_resize_output_", "data", "set_data", "_has_compatible_shallow_copy_type",
     "retain_grad", "_backward", "is_leaf", "output_nr", "_version", "requires_grad_", "item",
-    "_nested_tensor_from_mask", "contiguous", "lift", "lift_fresh", "lift_fresh_copy",
+    "_nested_tensor_from_mask", "_nested_tensor_from_mask_left_aligned", "contiguous", "lift", "lift_fresh", "lift_fresh_copy",
     // _ctc.py, which makes their lengths run-time values
     "_ctc_loss", "_ctc_loss_backward",
     // sparse.cpp

@@ -59,3 +59,13 @@ def test_wide_unsigned_integers(dtype):
     for fn in (lambda t: t * 3, lambda t: t & 6, lambda t: t == 5, lambda t: t.to(torch.int64), lambda t: t.double()):
         got, want = fn(x.to("tpu")), fn(x)
         assert got.dtype == want.dtype and torch.equal(got.cpu(), want)
+
+
+def test_transformer_encoder_takes_a_padding_mask():
+    torch.manual_seed(0)
+    model = torch.nn.TransformerEncoder(torch.nn.TransformerEncoderLayer(16, 2, 32, batch_first=True), 2).eval()
+    x, padding = torch.randn(3, 5, 16), torch.arange(5) >= torch.tensor([[3], [5], [2]])
+    with torch.no_grad():
+        want = model(x, src_key_padding_mask=padding)
+        got = model.to("tpu")(x.to("tpu"), src_key_padding_mask=padding.to("tpu"))
+    torch.testing.assert_close(got.cpu()[~padding], want[~padding], rtol=1e-4, atol=1e-5)
