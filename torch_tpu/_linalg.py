@@ -158,7 +158,8 @@ def lstsq(a, b, rcond=None, *, driver=None):
         if own != batch and rank is not None:
             rank, values = (None if v is None else _first(v, own, v.dim() - len(batch)) for v in (rank, values))
     elif rows > columns and driver != "gelsy":
-        residuals = a.new_zeros(*batch, right, dtype=real)
+        nothing = driver == "gels" or b.numel() == 0 or columns  # else all of b is left over
+        residuals = a.new_zeros(*batch, right, dtype=real) if nothing else b.abs().square().sum(-2).expand(*batch, right).contiguous()
     if driver == "gels":
         rank = a.new_empty(0, dtype=torch.int64)
     elif rank is None:

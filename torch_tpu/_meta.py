@@ -4,6 +4,8 @@ A Meta kernel that cannot see a device takes CUDA for it. The native side asks a
 torch_tpu's namespace first; these have nothing but a Meta kernel, and torch's own are left alone."""
 import torch
 
+from ._embedding import embedding_bag
+
 _library = torch.library.Library("torch_tpu", "FRAGMENT")
 
 
@@ -66,6 +68,11 @@ def flip(self, dims):
     like = torch.ops.aten.flip(self, dims)
     dense = torch._prims_common.is_non_overlapping_and_dense_or_false(self)
     return torch.empty_strided(self.shape, self.stride(), dtype=self.dtype, device="meta") if dense else like
+
+
+# ---- embedding_bag: what it saves for its gradient is its own affair, and each device's own ----
+_answers("_embedding_bag")(embedding_bag)
+_answers("_embedding_bag_forward_only")(embedding_bag)
 
 
 # ---- saved statistics: the input's dtype, but float32 beside parameters of another dtype (torch's "mixed" types) ----
