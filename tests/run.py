@@ -18,7 +18,6 @@ ROOT = pathlib.Path(__file__).parents[1]
 PLUGINS = ["xla-cpu-pjrt", "fastatomstruct-xla-cpu"]
 TOPOLOGIES = ["v5e:2x2", "v6e:2x2", "tpu7x:2x2x1"]
 SAMPLE = 40  # programs for each topology in `make test`
-REFUSED = {r'"stablehlo.fft".*f64': "libtpu transforms no 64-bit numbers"}  # text of a program: why libtpu cannot compile it
 CACHE = pathlib.Path(os.environ.get("TORCH_TPU_TEST_CACHE") or pathlib.Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
                      / "torch_tpu_tests")
 

@@ -118,6 +118,8 @@ def _by_qr(a, b, rcond):
 def _solve_lstsq(a, b, rcond, driver):
     """(x, squared residuals or None, ranks or None, singular values or None); a and b of equal batch dims."""
     rows, columns = a.shape[-2:]
+    if rcond < 0:
+        rcond = torch.finfo(a.dtype).eps
     if driver == "gels":
         x, residuals, _ = _by_qr(a, b, None)
         return x, residuals, None, None
@@ -126,7 +128,7 @@ def _solve_lstsq(a, b, rcond, driver):
         if full.item():
             return x, None, torch.full(a.shape[:-2], min(rows, columns), device=a.device), None
     u, s, vh = torch.linalg.svd(a, full_matrices=False)
-    kept = s > (rcond if rcond >= 0 else torch.finfo(s.dtype).eps) * s[..., :1]
+    kept = s > rcond * s[..., :1]
     inverse = torch.where(kept, 1 / s, 0).to(a.dtype)
     x = vh.mH @ (inverse.unsqueeze(-1) * (u.mH @ b))
     rank = kept.sum(-1)

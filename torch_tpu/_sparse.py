@@ -1,7 +1,8 @@
 """Sparse COO and CSR tensors: what torch's CPU kernels do by reading memory, done by operators on the device.
 
 A sparse tensor here is torch's own, over tpu indices and values; csrc/shim/sparse.cpp passes on what torch composes itself,
-and sends the rest to the CPU, counted. Results have the layout, and their values the numbers, that the CPU gives; the
+and sends what neither has to the CPU, counted; kernels here raise NotImplementedError for the layouts and shapes they do not take.
+Results have the layout, and their values the numbers, that the CPU gives; the
 order of an uncoalesced result's entries may differ."""
 import torch
 
@@ -65,7 +66,7 @@ def coalesce(a):
     places, groups = torch.unique(_places(indices, a.shape[:n]), return_inverse=True)
     sums = values.new_zeros(places.shape[0], *values.shape[1:])
     if values.dtype is torch.bool:
-        sums = sums.to(torch.uint8).index_add(0, groups, values.to(torch.uint8)).to(torch.bool)
+        sums = sums.to(torch.int32).index_add(0, groups, values.to(torch.int32)).to(torch.bool)
     else:
         sums = sums.index_add(0, groups, values)
     rows = []
@@ -89,7 +90,7 @@ def _onto(dense, a, alpha):
         return dense.clone()
     at = tuple(a._indices().unbind(0))
     if dense.dtype is torch.bool:
-        return dense.to(torch.uint8).index_put(at, values.to(torch.uint8), accumulate=True).to(torch.bool)
+        return dense.to(torch.int32).index_put(at, values.to(torch.int32), accumulate=True).to(torch.bool)
     return dense.index_put(at, values, accumulate=True)
 
 
@@ -317,7 +318,8 @@ def addmm(c, a, b, beta=1, alpha=1):
     if _is_sparse(c):
         raise NotImplementedError("addmm into a sparse matrix on tpu")
     product = _scaled(mm(a, b), alpha)
-    return product.expand_as(product) if beta == 0 else _scaled(c, beta) + (product.to_dense() if _is_sparse(product) else product)
+    product = product.to_dense() if _is_sparse(product) else product
+    return product.expand(c.shape) if beta == 0 else _scaled(c, beta) + product
 
 
 @_kernel("mv", _coo)
@@ -343,7 +345,7 @@ def sampled_addmm(c, a, b, beta=1, alpha=1):
     return torch.sparse_csr_tensor(c.crow_indices(), c.col_indices(), new, c.shape, check_invariants=False)
 
 
-_REDUCE = {"sum": "sum", "mean": "mean", "amax": "amax", "amin": "amin"}
+_REDUCE = ("sum", "mean", "amax", "amin")
 
 
 @_kernel("_sparse_mm_reduce_impl", _csr)

@@ -132,6 +132,8 @@ void rule_eig(tt_ctx *c) { /* (self); hlo: "" or "values" */
   bool vectors = !*c->op->hlo, real = !tt_is_complex((tt_dtype)a->dtype);
   for (int k = 0; k < 1 + vectors; k++) c->result[k] = hlo_full(m, t, c->want[k].rank, c->want[k].dims, 0);
   if (hlo_numel(a) == 0) return;
+  hlo size = tt_size_of(m, a); /* squares of what is left stay within the dtype's range */
+  a = quo(m, a, hlo_convert(m, hlo_broadcast(m, size, 3, a->dims, (int[]){0}), (tt_dtype)a->dtype));
   tt_schur s = tt_matrix_schur(m, a, vectors);
   values v = {0};
   hlo value = NULL;
@@ -144,6 +146,7 @@ void rule_eig(tt_ctx *c) { /* (self); hlo: "" or "values" */
     value = choose(m, hlo_broadcast(m, s.failed, 2, value->dims, (int[]){0}), nan, value);
     if (found) found = choose(m, tt_matrix_spread(m, s.failed, a->dims[1], a->dims[1]), nan, found);
   }
+  value = mul(m, value, hlo_convert(m, hlo_broadcast(m, size, 2, value->dims, (int[]){0}), t));
   c->result[0] = hlo_reshape(m, value, c->want[0].rank, c->want[0].dims);
   if (found) c->result[1] = hlo_reshape(m, found, c->want[1].rank, c->want[1].dims);
 }

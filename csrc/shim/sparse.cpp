@@ -54,7 +54,10 @@ static void run_on_host(const c10::OperatorHandle &op, torch::jit::Stack *stack)
     }
   }
   op.callBoxed(stack);
-  for (auto &w : written) w.first.copy_(w.second);
+  for (auto &w : written) {
+    if (w.first.layout() == at::kStrided && w.first.sizes() != w.second.sizes()) w.first.resize_(w.second.sizes());
+    w.first.copy_(w.second);
+  }
   for (c10::IValue &v : *stack) {
     if (!v.isTensor() || !v.toTensor().defined()) continue;
     at::Tensor result = v.toTensor();

@@ -311,3 +311,11 @@ def test_distances_of_nothing(dev):
     a = torch.randn(3, 5).to(dev).requires_grad_()
     torch.cdist(a, torch.zeros(0, 4, 5).to(dev)).sum().backward()
     assert a.grad.cpu().count_nonzero() == 0
+
+
+@pytest.mark.parametrize("size", [1e-30, 1e30])
+def test_eigenvalues_of_very_small_and_large_matrices(size):
+    a = torch.ones(6, 6) * size
+    a[0, 1] *= 2
+    want, got = (torch.linalg.eigvals(a.to(d)).abs().max().cpu() for d in ("cpu", "tpu"))
+    torch.testing.assert_close(got, want)

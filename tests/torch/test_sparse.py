@@ -32,6 +32,7 @@ CASES = {
     "made_from_parts": lambda v: torch.sparse_coo_tensor(*TWICE, device=v),
     "coalesce": lambda v: torch.sparse_coo_tensor(*TWICE, device=v).coalesce(),
     "coalesce_bool": lambda v: torch.sparse_coo_tensor(TWICE[0], TWICE[1] > 1, TWICE[2], device=v).coalesce(),
+    "coalesce_bool_256_times": lambda v: torch.sparse_coo_tensor(torch.zeros(1, 256, dtype=torch.long), torch.ones(256, dtype=torch.bool), (2,), device=v).coalesce(),
     "coalesce_hybrid": lambda v: torch.sparse_coo_tensor(TWICE[0][:1], D[:4], (2, 3), device=v).coalesce(),
     "empty": lambda v: torch.zeros(3, 4, layout=torch.sparse_coo, device=v).coalesce().to_dense(),
     "add": lambda v: coo(A, v) + coo(B, v),

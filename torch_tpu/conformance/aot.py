@@ -15,6 +15,15 @@ QUIET = {"TPU_SKIP_MDS_QUERY": "1", "TPU_STDERR_LOG_LEVEL": "3", "TPU_MIN_LOG_LE
          "ALLOW_MULTIPLE_LIBTPU_LOAD": "1"}
 
 
+# What libtpu cannot do: the text of a program, and the reason.
+REFUSED = [(r'"stablehlo.fft".*f64', "libtpu transforms no 64-bit numbers")]
+
+
+def refusal(text):
+    """Why libtpu is known to refuse a program of this text, or None."""
+    return next((why for pattern, why in REFUSED if re.search(pattern, text)), None)
+
+
 def libtpu():
     """The path of libtpu, or None where it is not installed."""
     from torch_tpu.plugin import KNOWN
@@ -26,10 +35,12 @@ def build():
 
 
 def collect(folder):
-    """{digest of the text: file}: programs of the same text once."""
+    """{digest of the text: file}: programs of the same text once, and none that libtpu is known to refuse."""
     found = {}
     for file in sorted(pathlib.Path(folder).rglob("*.mlir")):
-        found.setdefault(hashlib.sha256(file.read_bytes()).hexdigest(), file)
+        text = file.read_bytes()
+        if not refusal(text.decode()):
+            found.setdefault(hashlib.sha256(text).hexdigest(), file)
     return found
 
 
