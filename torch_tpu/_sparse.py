@@ -115,14 +115,20 @@ def sub(a, b, alpha=1):
     return torch.add(a, b, alpha=-alpha)
 
 
+def _into(a, result):
+    if not torch.can_cast(result.dtype, a.dtype):
+        raise RuntimeError(f"result type {result.dtype} can't be cast to the desired output type {a.dtype}")
+    return a.copy_(result)
+
+
 @_kernel("add_.Tensor", _coo)
 def add_(a, b, alpha=1):
-    return a.copy_(torch.add(a, b, alpha=alpha))
+    return _into(a, torch.add(a, b, alpha=alpha))
 
 
 @_kernel("sub_.Tensor", _coo)
 def sub_(a, b, alpha=1):
-    return a.copy_(torch.sub(a, b, alpha=alpha))
+    return _into(a, torch.sub(a, b, alpha=alpha))
 
 
 @_kernel("mul.Tensor", _coo, _csr)
@@ -179,17 +185,17 @@ def div(a, b):
 
 @_kernel("mul_.Tensor", _coo, _csr)
 def mul_(a, b):
-    return a.copy_(torch.mul(a, b))
+    return _into(a, torch.mul(a, b))
 
 
 @_kernel("mul_.Scalar", _csr)
 def mul_scalar_(a, b):
-    return a.copy_(torch.mul(a, b))
+    return _into(a, torch.mul(a, b))
 
 
 @_kernel("div_.Tensor", _coo)
 def div_(a, b):
-    return a.copy_(torch.div(a, b))
+    return _into(a, torch.div(a, b))
 
 
 # ---- parts ----
@@ -295,6 +301,8 @@ def _product(a, b):
 def _check_product(name, a, b):
     if a.dim() != 2 or b.dim() != 2:
         raise RuntimeError(f"{name}: Expected dim=2 for both matrices, got {a.dim()} and {b.dim()}")
+    if a.dtype != b.dtype:
+        raise RuntimeError(f"{name}: expected operands of one dtype, got {a.dtype} and {b.dtype}")
     if a.shape[1] != b.shape[0]:
         raise RuntimeError(f"mat1 and mat2 shapes cannot be multiplied ({a.shape[0]}x{a.shape[1]} and {b.shape[0]}x{b.shape[1]})")
 

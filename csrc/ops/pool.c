@@ -130,6 +130,8 @@ void rule_adaptive_avg_pool(tt_ctx *c) { /* (self, output_size), backward (grad_
   hlo_module *m = c->m;
   bool back = strstr(c->op->hlo, "back") != NULL;
   hlo x = tt_in(c, 0);
+  if (x && !tt_is_float((tt_dtype)x->dtype) && !tt_is_complex((tt_dtype)x->dtype))
+    hlo_fail(m, TT_UNIMPLEMENTED, "means of %s", tt_dtype_name((tt_dtype)x->dtype));
   if (!x || give_blanks(c)) return;
   int n = c->op->hlo[0] - '0', rank = x->rank;
   const int64_t *dims = c->want[0].dims;

@@ -19,6 +19,8 @@ CASES = {
     "addbmm_ of two dtypes": lambda v: ones(2, 2, device=v).double().addbmm_(ones(1, 2, 2, device=v), ones(1, 2, 2, device=v)),
     "index_add_ of two dtypes": lambda v: at(v, torch.bfloat16)[0].index_add_(0, torch.tensor([0], device=v), ones(1, device=v)),
     "index_reduce_ of two dtypes": lambda v: at(v, torch.bfloat16)[0].index_reduce_(0, torch.tensor([0], device=v), ones(1, device=v), "amax"),
+    "lu_factor of int64": lambda v: torch.linalg.lu_factor(torch.eye(3, device=v).long()),
+    "adaptive_avg_pool2d of bytes": lambda v: torch.nn.functional.adaptive_avg_pool2d(ones(1, 1, 4, 6, device=v, dtype=torch.uint8), 2),
     "copy_ into a part of itself": lambda v: (lambda x: x[1:].copy_(x[:-1]))(at(v, torch.float32)[0]),
     "copy_ into repeated places": lambda v: ones(1, device=v).expand(3).copy_(ones(3, device=v)),
     **{f"{name} of complex": (lambda fn: lambda v: fn(at(v, C)[0]))(fn) for name, fn in {

@@ -115,5 +115,9 @@ def test_sparse_embedding_trains(optimizer):
 def test_refusals_are_torchs():
     with pytest.raises(RuntimeError, match=r"add\(sparse, dense\) is not supported"):
         coo(A, "tpu") + B.to("tpu")
+    with pytest.raises(RuntimeError, match="can't be cast to the desired output type"):
+        torch.tensor([0, 3], device="tpu").to_sparse().div_(2)
+    with pytest.raises(RuntimeError, match="expected"):
+        torch.sparse.mm(coo(A, "tpu"), D.to("tpu").double())
     with pytest.raises(RuntimeError, match="cannot be multiplied"):
         torch.sparse.mm(coo(A, "tpu"), A.to("tpu"))
