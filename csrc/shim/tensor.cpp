@@ -137,6 +137,7 @@ static Tensor &set_empty(Tensor &self) {
 static bool fills_storage(const Tensor &t, int *perm) {
   size_t bytes = t.unsafeGetTensorImpl()->unsafe_storage().nbytes();
   return t.storage_offset() == 0 && static_cast<size_t>(t.numel()) * t.element_size() == bytes &&
+         tt_storage_bytes(storage_of(t.unsafeGetTensorImpl())) == bytes && // torch's storage may be a part: from_blob
          t.dim() <= TT_MAX_RANK &&
          tt_strides_dense(static_cast<int>(t.dim()), t.sizes().data(), t.strides().data(), perm);
 }

@@ -11,6 +11,8 @@ def test_dlpack_gives_the_same_memory():
         assert y.device == x.device and y.data_ptr() == x.data_ptr()
         y.add_(1)
     assert torch.equal(x.cpu(), torch.arange(6.0).reshape(2, 3) + 2)
+    part = torch.from_dlpack(torch.arange(100000.0, device="tpu")[:2])  # torch's storage is then shorter than the memory
+    assert part.cpu().tolist() == [0, 1] and part.add_(1).tolist() == [1, 2] and part.copy_(torch.ones(2)).tolist() == [1, 1]
     assert torch.ones(2).__dlpack_device__()[0] == 1  # the CPU's, as it was
 
 
