@@ -83,12 +83,17 @@ void rule_addmm_activation(tt_ctx *c) { /* (self, mat1, mat2, beta, alpha, use_g
   c->result[0] = hlo_binary(m, "multiply", hlo_binary_scalar(m, "multiply", x, 0.5), tail);
 }
 
-void rule_addbmm(tt_ctx *c) { /* the products of all batches are summed: the batch dim is contracted too */
+/* The products of all batches are summed: the batch dim is contracted too, as one with the other, since libtpu contracts
+ * 64-bit integers over one dim only. */
+void rule_addbmm(tt_ctx *c) {
+  hlo_module *m = c->m;
   hlo a = tt_in_own(c, 1), b = tt_in_own(c, 2);
   if (!a || !b) return;
-  hlo_dot_dims d = {.n_contract = 2, .lhs_contract = (int[]){0, 2}, .rhs_contract = (int[]){0, 1}};
+  int64_t inner = a->dims[0] * a->dims[2], left[] = {a->dims[1], inner}, right[] = {inner, b->dims[2]};
   want_one_dtype(c);
-  c->result[0] = scaled_sum(c, hlo_dot(c->m, a, b, &d, c->precision, accumulator((tt_dtype)a->dtype)), 3);
+  a = hlo_reshape(m, hlo_transpose(m, a, (int[]){1, 0, 2}), 2, left);
+  b = hlo_reshape(m, b, 2, right);
+  if (a) c->result[0] = scaled_sum(c, product(c, a, b, accumulator((tt_dtype)a->dtype)), 3);
 }
 
 void rule_addr(tt_ctx *c) { /* the outer product: nothing is contracted, so it is elementwise */
