@@ -83,8 +83,7 @@ void rule_addmm_activation(tt_ctx *c) { /* (self, mat1, mat2, beta, alpha, use_g
   c->result[0] = hlo_binary(m, "multiply", hlo_binary_scalar(m, "multiply", x, 0.5), tail);
 }
 
-/* The products of all batches are summed: the batch dim is contracted too, as one with the other, since libtpu contracts
- * 64-bit integers over one dim only. */
+/* The products of all batches are summed: the batch dim is contracted too, as one with the inner one. */
 void rule_addbmm(tt_ctx *c) {
   hlo_module *m = c->m;
   hlo a = tt_in_own(c, 1), b = tt_in_own(c, 2);
