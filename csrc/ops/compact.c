@@ -8,8 +8,6 @@
 #include "ops/index.h"
 #include "ops/rules.h"
 
-static tt_dtype place_dtype(int64_t n) { return n < INT32_MAX ? TT_I32 : TT_I64; }
-
 /* x != 0, also of complex numbers, flat. */
 static hlo truth(hlo_module *m, hlo x) {
   x = hlo_flatten(m, x);
@@ -55,7 +53,7 @@ void rule_nonzero(tt_ctx *c) {
   if (!at) return;
   c->result[1] = count_of(m, mask);
   int64_t n = hlo_numel(mask) * x->rank;
-  tt_dtype t = place_dtype(n);
+  tt_dtype t = tt_place_dtype(n);
   if (x->rank > 1) {
     hlo j = hlo_iota(m, t, 1, &n, 0), count = divisor(m, c->result[1], t);
     hlo column = hlo_binary(m, "divide", j, count);
@@ -76,7 +74,7 @@ void rule_nonzero_static(tt_ctx *c) { /* (self, size, fill_value): the first coo
     c->result[0] = hlo_broadcast_to(m, hlo_int(m, TT_I64, tt_int(c, 2, -1)), w->rank, w->dims);
     return;
   }
-  hlo k = hlo_iota(m, place_dtype(w->dims[0]), w->rank, w->dims, 0), at = tt_gather_dim(m, places(m, mask), 0, k);
+  hlo k = hlo_iota(m, tt_place_dtype(w->dims[0]), w->rank, w->dims, 0), at = tt_gather_dim(m, places(m, mask), 0, k);
   hlo d = hlo_iota(m, TT_I32, w->rank, w->dims, 1), of = coordinate(m, at, x->rank, x->dims, 0);
   for (int i = 1; i < x->rank; i++)
     of = hlo_select(m, hlo_compare(m, "EQ", d, hlo_int(m, TT_I32, i)), coordinate(m, at, x->rank, x->dims, i), of);
@@ -91,7 +89,7 @@ static hlo chosen(hlo_module *m, hlo x, hlo at, hlo count) {
   int64_t outer = x->dims[0], n = x->dims[1], inner = x->dims[2];
   if (outer == 1) return tt_gather_dim(m, hlo_squeeze_dim(m, x, 0), 0, at);
   int64_t numel = hlo_numel(x);
-  tt_dtype t = place_dtype(numel);
+  tt_dtype t = tt_place_dtype(numel);
   hlo j = hlo_iota(m, t, 1, &numel, 0), of = divisor(m, count, t);
   hlo row = by_number(m, "divide", j, inner);
   hlo k = tt_gather_dim(m, at, 0, hlo_binary(m, "remainder", row, of));
@@ -153,7 +151,7 @@ static hlo order_of_rows(hlo_module *m, hlo rows) {
     tt_sorted(m, hlo_flatten(m, rows), 0, false, &column, &by);
     return by;
   }
-  hlo in[CARRIED] = {hlo_int(m, TT_I32, rows->dims[1] - 1), hlo_iota(m, place_dtype(n), 1, &n, 0), rows}, out[CARRIED] = {0};
+  hlo in[CARRIED] = {hlo_int(m, TT_I32, rows->dims[1] - 1), hlo_iota(m, tt_place_dtype(n), 1, &n, 0), rows}, out[CARRIED] = {0};
   hlo_while(m, CARRIED, in, columns_left, sort_by_column, NULL, out);
   return out[ORDER];
 }
@@ -181,7 +179,7 @@ void rule_unique(tt_ctx *c) {
     rows = tt_gather_dim(m, rows, 0, order);
   }
   int64_t n = shape[0];
-  tt_dtype t = place_dtype(n);
+  tt_dtype t = tt_place_dtype(n);
   hlo before = hlo_slice_dim(m, rows, 0, 0, n - 1, 1), after = hlo_slice_dim(m, rows, 0, 1, n, 1);
   hlo parts[2] = {hlo_full(m, TT_BOOL, 1, (int64_t[]){1}, 1),
                   hlo_reduce(m, "or", hlo_compare(m, "NE", before, after), hlo_int(m, TT_BOOL, 0), 1, &one)};
@@ -203,7 +201,7 @@ void rule_repeat_interleave(tt_ctx *c) { /* (repeats, size): place i, repeats[i]
   hlo repeats = tt_in_own(c, 0);
   if (!repeats) return;
   int64_t size = tt_int(c, 1, 0);
-  tt_dtype t = place_dtype(size);
+  tt_dtype t = tt_place_dtype(size);
   hlo ends = tt_running(m, "add", hlo_convert(m, repeats, t), 0, hlo_int(m, t, 0));
   c->result[0] = tt_search_sorted(m, ends, hlo_iota(m, t, 1, &size, 0), true);
 }

@@ -43,16 +43,11 @@ static void one_step(hlo_module *m, const hlo *s, hlo *r, void *user) {
   a = choose(m, met, hlo_full_like(m, a, 0), a);
   r[1] = choose(m, tt_matrix_where(m, a, "EQ", 0), hlo_broadcast(m, d, 3, a->dims, (int[]){0, 1}), a);
 }
-static void steps_left(hlo_module *m, const hlo *s, hlo *r, void *user) {
-  (void)user;
-  r[0] = s[1] ? hlo_compare(m, "LT", s[0], hlo_int(m, TT_I32, s[1]->dims[1] - 1)) : NULL;
-}
-
 /* State: sweeps, A, the limit below which the squares outside the diagonal may be left, and the vectors. */
 static void one_sweep(hlo_module *m, const hlo *s, hlo *r, void *user) {
   bool vectors = *(bool *)user;
   hlo in[3] = {hlo_int(m, TT_I32, 0), s[1], vectors ? s[3] : NULL}, out[3] = {0};
-  hlo_while(m, 2 + vectors, in, steps_left, one_step, user, out);
+  hlo_while(m, 2 + vectors, in, tt_rounds_left, one_step, user, out);
   r[0] = plus(m, s[0], 1), r[1] = out[1], r[2] = s[2];
   if (vectors) r[3] = out[2];
 }
@@ -62,7 +57,7 @@ static void unfinished(hlo_module *m, const hlo *s, hlo *r, void *user) {
   if (!a) return;
   hlo outside = choose(m, tt_matrix_where(m, a, "EQ", 0), hlo_full_like(m, a, 0), a);
   hlo rest = tt_sum_last(m, tt_square(m, outside), 2);
-  r[0] = both(m, is_below(m, s[0], MOST_SWEEPS), tt_any(m, hlo_compare(m, "GT", rest, s[2])));
+  r[0] = both(m, is_below(m, s[0], MOST_SWEEPS), any(m, hlo_compare(m, "GT", rest, s[2])));
 }
 
 void rule_eigh(tt_ctx *c) { /* (A, UPLO, compute_v) */

@@ -5,6 +5,8 @@
 #define TT_OPS_INDEX_H
 #include "ops/op.h"
 
+/* What counts n places cheapest. */
+static inline tt_dtype tt_place_dtype(int64_t n) { return n < INT32_MAX ? TT_I32 : TT_I64; }
 /* A tensor without dims is, to the indexing ops, one of a single place. */
 hlo tt_at_least_1d(hlo_module *m, hlo x);
 /* Indices into n places, in the dtype that is cheapest to compute with: i32 where n allows. Those out of range stay

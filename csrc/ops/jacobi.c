@@ -8,7 +8,7 @@
 #include "ops/linalg.h"
 #include "ops/math.h"
 
-double tt_epsilon(tt_dtype t) { return tt_real_of(t) == TT_F64 || t == TT_C128 ? DBL_EPSILON : FLT_EPSILON; }
+double tt_epsilon(tt_dtype t) { return tt_real_of(t) == TT_F64 ? DBL_EPSILON : FLT_EPSILON; }
 
 hlo tt_real_part(hlo_module *m, hlo x) {
   return x && tt_is_complex((tt_dtype)x->dtype) ? hlo_unary(m, "real", x) : x;
@@ -27,10 +27,9 @@ hlo tt_sum_last(hlo_module *m, hlo x, int n_dims) {
   return hlo_reduce(m, "add", x, constant_like(m, x, 0), n_dims, dims);
 }
 
-hlo tt_any(hlo_module *m, hlo p) {
-  int dims[TT_MAX_RANK];
-  for (int i = 0; p && i < p->rank; i++) dims[i] = i;
-  return p && p->rank ? hlo_reduce(m, "or", p, hlo_int(m, TT_BOOL, 0), p->rank, dims) : p;
+void tt_rounds_left(hlo_module *m, const hlo *s, hlo *r, void *user) {
+  (void)user;
+  r[0] = s[1] ? hlo_compare(m, "LT", s[0], hlo_int(m, TT_I32, s[1]->dims[1] - 1)) : NULL;
 }
 
 hlo tt_size_of(hlo_module *m, hlo x) {

@@ -22,7 +22,8 @@ hlo tt_lower_half(hlo_module *m, hlo x, int dim);
 hlo tt_real_part(hlo_module *m, hlo x);  /* of reals: themselves */
 hlo tt_square(hlo_module *m, hlo x);     /* |x|^2, real */
 hlo tt_sum_last(hlo_module *m, hlo x, int n_dims); /* over the last n_dims */
-hlo tt_any(hlo_module *m, hlo p);        /* rank 0 */
+/* The condition of a sweep's loop, whose state is the round and then the rows: every pair of rows meets in one fewer rounds. */
+void tt_rounds_left(hlo_module *m, const hlo *s, hlo *r, void *user);
 /* The largest |x| of each matrix [batch], 1 where that is 0: what to divide by so that squares neither overflow nor vanish. */
 hlo tt_size_of(hlo_module *m, hlo x);
 /* rows[batch, n, length] in the order of values[batch, n]; *sorted gets the values. */

@@ -233,7 +233,7 @@ static void one_turn(hlo_module *m, const hlo *s, hlo *r, void *user) {
 }
 static void more_turns(hlo_module *m, const hlo *s, hlo *r, void *user) {
   const shape *a = user;
-  r[0] = both(m, is_below(m, s[0], 30 * (double)(a->n > 10 ? a->n : 10)), tt_any(m, hlo_compare(m, "GE", s[2], number(m, 0))));
+  r[0] = both(m, is_below(m, s[0], 30 * (double)(a->n > 10 ? a->n : 10)), any(m, hlo_compare(m, "GE", s[2], number(m, 0))));
 }
 
 tt_schur tt_matrix_schur(hlo_module *m, hlo a, bool with_basis) {

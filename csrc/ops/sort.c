@@ -8,8 +8,6 @@
 
 typedef struct pair { hlo value, place; } pair; /* elements and where each was along the dim */
 
-static tt_dtype place_dtype(int64_t n) { return n < INT32_MAX ? TT_I32 : TT_I64; }
-
 static hlo is_nan(hlo_module *m, hlo x) {
   if (!x) return NULL;
   return tt_is_float(x->dtype) ? hlo_compare(m, "NE", x, x) : hlo_full(m, TT_BOOL, x->rank, x->dims, 0);
@@ -27,7 +25,7 @@ static void precedes(hlo_module *m, const hlo *args, hlo *results, void *user) {
 
 static pair sorted(hlo_module *m, hlo x, int dim, bool descending) {
   if (!x) return (pair){0};
-  hlo in[2] = {x, hlo_iota(m, place_dtype(x->dims[dim]), x->rank, x->dims, dim)}, out[2] = {0};
+  hlo in[2] = {x, hlo_iota(m, tt_place_dtype(x->dims[dim]), x->rank, x->dims, dim)}, out[2] = {0};
   if (hlo_numel(x) == 0) return (pair){in[0], in[1]};
   hlo_sort(m, 2, in, dim, true, precedes, &descending, out);
   return (pair){out[0], out[1]};
@@ -156,7 +154,7 @@ void rule_mode(tt_ctx *c) {
   int64_t n = x->dims[dim];
   pair s = sorted(m, x, dim, false);
   if (!s.value) return;
-  tt_dtype t = place_dtype(n);
+  tt_dtype t = tt_place_dtype(n);
   hlo at = hlo_iota(m, t, x->rank, x->dims, dim);
   /* A run starts where an element differs from the one before; NaNs differ from each other, as in torch. */
   hlo parts[2] = {hlo_slice_dim(m, s.value, dim, 0, 1, 1), hlo_slice_dim(m, s.value, dim, 0, n - 1, 1)};

@@ -27,17 +27,12 @@ static void one_step(hlo_module *m, const hlo *s, hlo *r, void *user) {
   pq = choose(m, apart, pq, constant_like(m, pq, 0));
   r[0] = plus(m, s[0], 1);
   r[1] = tt_jacobi_turn(m, s[1], 1, tt_jacobi_turns(m, pp, qq, pq));
-  r[2] = either(m, s[2], tt_any(m, apart));
+  r[2] = either(m, s[2], any(m, apart));
 }
-static void steps_left(hlo_module *m, const hlo *s, hlo *r, void *user) {
-  (void)user;
-  r[0] = s[1] ? hlo_compare(m, "LT", s[0], hlo_int(m, TT_I32, s[1]->dims[1] - 1)) : NULL;
-}
-
 /* State: sweeps, rows, whether a pair was turned in the last. */
 static void one_sweep(hlo_module *m, const hlo *s, hlo *r, void *user) {
   hlo in[3] = {hlo_int(m, TT_I32, 0), s[1], hlo_int(m, TT_BOOL, 0)}, out[3] = {0};
-  hlo_while(m, 3, in, steps_left, one_step, user, out);
+  hlo_while(m, 3, in, tt_rounds_left, one_step, user, out);
   r[0] = plus(m, s[0], 1), r[1] = out[1], r[2] = out[2];
 }
 static void unfinished(hlo_module *m, const hlo *s, hlo *r, void *user) {
