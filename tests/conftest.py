@@ -29,6 +29,18 @@ def seeded():
     torch.manual_seed(0)
 
 
+@pytest.fixture
+def native():
+    """No operator of the test may run on the CPU."""
+    if DEVICE != "tpu":
+        yield
+        return
+    import torch_tpu
+    before = torch_tpu.counters()["fallbacks"]
+    yield
+    assert torch_tpu.counters()["fallbacks"] == before
+
+
 class Counted:
     """What the counters did inside a with block: c.compiles and so on, after it."""
 

@@ -4,15 +4,8 @@ import math
 import pytest
 import torch
 
-import torch_tpu
 
-
-@pytest.fixture(autouse=True)
-def native():
-    torch.manual_seed(0)
-    before = torch_tpu.counters()["fallbacks"]
-    yield
-    assert torch_tpu.counters()["fallbacks"] == before
+pytestmark = pytest.mark.usefixtures("native")
 
 
 def to(x, device):

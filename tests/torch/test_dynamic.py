@@ -2,6 +2,8 @@
 import pytest
 import torch
 
+pytestmark = pytest.mark.usefixtures("native")
+
 pytestmark = pytest.mark.tpu
 DTYPES = [torch.bool, torch.uint8, torch.int64, torch.float16, torch.float32, torch.float64, torch.complex64]
 
@@ -30,14 +32,6 @@ def refused_alike(fn, *args):
 
 def values(shape, dtype=torch.float32):
     return torch.randint(-2, 3, shape).abs().to(dtype)
-
-
-@pytest.fixture(autouse=True)
-def native():
-    import torch_tpu
-    before = sum(torch_tpu.counters()["fallbacks"].values())
-    yield
-    assert sum(torch_tpu.counters()["fallbacks"].values()) == before, torch_tpu.counters()["fallbacks"]
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

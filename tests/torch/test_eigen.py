@@ -4,16 +4,9 @@ Vectors are free in sign or phase, so they are judged by what they multiply to."
 import pytest
 import torch
 
+pytestmark = pytest.mark.usefixtures("native")
+
 ALL = [torch.float32, torch.float64, torch.complex64, torch.complex128]
-
-
-@pytest.fixture(autouse=True)
-def native():
-    """Nothing in this file may run on the CPU behind the caller's back."""
-    import torch_tpu
-    before = dict(torch_tpu.counters()["fallbacks"])
-    yield
-    assert torch_tpu.counters()["fallbacks"] == before
 
 
 def tolerance(dtype):

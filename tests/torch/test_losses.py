@@ -5,13 +5,7 @@ import pytest
 import torch
 from torch import nn
 
-
-@pytest.fixture(autouse=True)
-def native(dev):
-    import torch_tpu
-    before = torch_tpu.counters()["fallbacks"]
-    yield
-    assert torch_tpu.counters()["fallbacks"] == before
+pytestmark = pytest.mark.usefixtures("native")
 
 
 def same_gradients(dev, loss, x, *args):

@@ -5,6 +5,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+pytestmark = pytest.mark.usefixtures("native")
+
 
 def both(fn, tensors, dev, grad=True):
     """fn of the tensors on the CPU and on the device, each with its results and the gradients of those that want one."""
@@ -31,18 +33,6 @@ def agree(fn, *tensors, dev, grad=True, tol=1e-4):
         if w is not None:
             assert (g.dtype, g.shape, g.stride()) == (w.dtype, w.shape, w.stride())
             torch.testing.assert_close(g.cpu(), w, rtol=tol if w.is_floating_point() else 0, atol=tol, equal_nan=True)
-
-
-@pytest.fixture(autouse=True)
-def native(dev):
-    """No operator of these tests may run on the CPU."""
-    if dev != "tpu":
-        yield
-        return
-    import torch_tpu
-    before = dict(torch_tpu.counters()["fallbacks"])
-    yield
-    assert dict(torch_tpu.counters()["fallbacks"]) == before
 
 
 # ---- grid_sample ----
