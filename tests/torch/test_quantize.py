@@ -3,7 +3,7 @@ import itertools
 
 import pytest
 import torch
-from test_nn_ops import agree, native  # noqa: F401  (native: nothing here may run on the CPU)
+from test_nn_ops import agree
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16])
