@@ -183,12 +183,22 @@ typedef struct tt_output {
   const int64_t *sizes, *strides; /* borrowed for the call */
 } tt_output;
 
-/* Debug: calls wait for their results, and conditions on values (indices in range ...) raise as they do on the CPU. */
-typedef enum tt_mode { TT_MODE_STRICT, TT_MODE_DEBUG } tt_mode;
-TT_API void tt_set_mode(tt_mode m); /* of all calls from now on */
-TT_API tt_mode tt_get_mode(void);
-TT_API tt_code tt_mode_from_env(tt_error *err); /* TORCH_TPU_MODE */
-enum { TT_CALL_DEBUG = 8 }; /* set by tt_call_begin */
+/* Strict: a call is submitted when it is made. Debug: it also waits for its results, and conditions on values (indices in
+ * range ...) raise as they do on the CPU. Fuse: calls may be put off, to run as one program. */
+typedef enum tt_mode { TT_MODE_STRICT, TT_MODE_DEBUG, TT_MODE_FUSE } tt_mode;
+enum { TT_MODES = 3, TT_MODE_MASK = 3, TT_SETTINGS = 4, TT_MODE_UNSET = 255 };
+/* Settings are a mode. The process has some, at first those of the environment; a thread may have its own for a while. */
+TT_API void tt_mode_set(unsigned settings);       /* the process's */
+TT_API unsigned tt_mode_settings(void);           /* of the calling thread: its own, those it inherits, else the process's */
+TT_API tt_mode tt_get_mode(void);                 /* their mode */
+/* Gives the calling thread settings of its own; returns what it had, for tt_mode_leave: TT_MODE_UNSET if none. */
+TT_API unsigned tt_mode_enter(unsigned settings);
+TT_API void tt_mode_leave(unsigned before);
+/* inherited() is asked in threads without own settings while any thread has some; TT_MODE_UNSET: the process's hold. */
+TT_API void tt_mode_set_inherited(unsigned (*inherited)(void));
+TT_API tt_code tt_mode_from_env(unsigned *settings, tt_error *err); /* what the environment says: docs/environment.md */
+/* Set by tt_call_begin. DEBUG: conditions are checked; part of the key. WAIT: the call waits for its results; not part of it. */
+enum { TT_CALL_DEBUG = 8, TT_CALL_WAIT = 64 };
 
 enum { TT_CALL_ARGS = 24, TT_CALL_SLOTS = 24, TT_CALL_WORDS = 160 };
 

@@ -13,6 +13,7 @@ def _autoload():
 import torch  # noqa: E402  first: the extension needs its libraries
 
 from . import _C  # noqa: E402
+from ._internal.execution_mode import set_eager_mode  # noqa: E402, F401
 
 __version__ = "0.1.0"
 
@@ -21,6 +22,13 @@ def counters() -> dict:
     """What this process has done: compiles, cache hits by tier (plan, memory, disk), executions, bytes each way, live and
     peak bytes, and under "fallbacks" the number of calls that ran on the CPU for each operator."""
     return _C.counters()
+
+
+def __getattr__(name):
+    if name == "eager_mode":  # the calling thread's mode: equal to "strict", "debug" or "fuse"
+        from ._internal import execution_mode
+        return execution_mode.eager_mode
+    raise AttributeError(f"module 'torch_tpu' has no attribute {name!r}")
 
 
 def _setup():

@@ -161,8 +161,8 @@ tt_code tt_call_begin(tt_call *c, tt_error *err) {
   c->cap_slots = TT_CALL_SLOTS;
   c->words = c->words_inline;
   c->cap_words = TT_CALL_WORDS;
-  if (tt_get_mode() == TT_MODE_DEBUG) c->flags |= TT_CALL_DEBUG;
-  put(c, c->variant->id | (uint64_t)c->flags << 32 | (uint64_t)tt_default_dtype << 40 | (uint64_t)c->device << 48);
+  c->flags |= tt_mode_flags();
+  put(c, c->variant->id | (uint64_t)(c->flags & ~(uint32_t)TT_CALL_WAIT) << 32 | (uint64_t)tt_default_dtype << 40 | (uint64_t)c->device << 48);
   for (int i = 0; i < c->variant->n_args; i++)
     if (!put_arg(c, &c->args[i])) {
       tt_call_end(c);

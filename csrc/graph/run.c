@@ -112,7 +112,7 @@ tt_code tt_plan_run(const tt_plan *p, const tt_call *call, tt_storage **results,
   }
   for (uint32_t i = 0; i < n; i++) tt_buffer_release(args[i]);
   n = 0;
-  if (!(call->flags & TT_CALL_DEBUG) || !tt_client_synchronize(call->client, call->device, err)) {
+  if (!(call->flags & TT_CALL_WAIT) || !tt_client_synchronize(call->client, call->device, err)) {
     tt_free(heap);
     return TT_OK;
   }

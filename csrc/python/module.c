@@ -181,19 +181,34 @@ static PyObject *set_memory_limit(PyObject *self, PyObject *arg) {
   Py_RETURN_NONE;
 }
 
-static PyObject *set_mode(PyObject *self, PyObject *arg) {
+/* Settings are numbers here; torch_tpu/_internal/execution_mode.py names them. */
+static PyObject *mode_settings(PyObject *self, PyObject *args) {
+  (void)self, (void)args;
+  return PyLong_FromUnsignedLong(tt_mode_settings());
+}
+
+static PyObject *mode_set(PyObject *self, PyObject *arg) {
   (void)self;
-  const char *name = PyUnicode_AsUTF8(arg);
-  if (!name) return NULL;
-  if (strcmp(name, "strict") && strcmp(name, "debug"))
-    return PyErr_Format(PyExc_ValueError, "expected strict or debug, got %s", name);
-  tt_set_mode(*name == 'd' ? TT_MODE_DEBUG : TT_MODE_STRICT);
+  unsigned long settings = PyLong_AsUnsignedLong(arg);
+  if (PyErr_Occurred()) return NULL;
+  tt_mode_set((unsigned)settings);
   Py_RETURN_NONE;
 }
 
-static PyObject *get_mode(PyObject *self, PyObject *args) {
-  (void)self, (void)args;
-  return PyUnicode_FromString(tt_get_mode() == TT_MODE_DEBUG ? "debug" : "strict");
+static PyObject *mode_enter(PyObject *self, PyObject *arg) {
+  (void)self;
+  unsigned long settings = PyLong_AsUnsignedLong(arg);
+  if (PyErr_Occurred()) return NULL;
+  if (settings >= TT_SETTINGS) return PyErr_Format(PyExc_ValueError, "expected settings below %d, got %lu", (int)TT_SETTINGS, settings);
+  return PyLong_FromUnsignedLong(shim_mode_enter((unsigned)settings));
+}
+
+static PyObject *mode_leave(PyObject *self, PyObject *arg) {
+  (void)self;
+  unsigned long before = PyLong_AsUnsignedLong(arg);
+  if (PyErr_Occurred()) return NULL;
+  shim_mode_leave((unsigned)before);
+  Py_RETURN_NONE;
 }
 
 static PyObject *env_table(PyObject *self, PyObject *args) {
@@ -426,8 +441,10 @@ static PyMethodDef methods[] = {
     {"in_bad_fork", in_bad_fork, METH_NOARGS, "whether this is a child forked after the client was made"},
     {"empty_cache", empty_cache, METH_NOARGS, "lets go of the buffers kept for numbers"},
     {"set_memory_limit", set_memory_limit, METH_O, "set_memory_limit(bytes): what live buffers may take; 0: no limit"},
-    {"set_mode", set_mode, METH_O, "set_mode(name): strict or debug"},
-    {"get_mode", get_mode, METH_NOARGS, "the mode's name"},
+    {"mode_settings", mode_settings, METH_NOARGS, "the calling thread's: a mode, 0 strict 1 debug 2 fuse"},
+    {"mode_set", mode_set, METH_O, "mode_set(settings): the process's"},
+    {"mode_enter", mode_enter, METH_O, "mode_enter(settings) -> what mode_leave takes: settings of this thread's own"},
+    {"mode_leave", mode_leave, METH_O, "mode_leave(before)"},
     {"env_table", env_table, METH_NOARGS, "every environment variable: [(name, meaning)]"},
     {"bench_execute", bench_execute, METH_O,
      "bench_execute(n): nanoseconds of one bare PJRT execution of add on f32[8,8]"},
@@ -446,6 +463,7 @@ PyMODINIT_FUNC PyInit__C(void) {
   if (!torch) return NULL;
   Py_DECREF(torch);
   tt_error err = {0};
-  if (tt_mode_from_env(&err) || shim_register(&err)) return raise_error(&err);
+  unsigned settings;
+  if (tt_mode_from_env(&settings, &err) || shim_register(&err)) return raise_error(&err);
   return PyModule_Create(&module);
 }

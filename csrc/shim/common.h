@@ -18,6 +18,7 @@ enum { MAX_DEVICES = 64 };
 // ---- device.cpp ----
 void register_device();
 void register_autocast(); // autocast.cpp
+void register_modes();    // modes.cpp
 extern std::atomic<tt_client *> the_client;
 tt_client *make_client(); // throws
 inline tt_client *client() {

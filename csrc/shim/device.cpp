@@ -461,6 +461,7 @@ void register_device() {
   c10::register_privateuse1_backend("tpu");
   c10::SetAllocator(kTpu, &the_allocator);
   at::RegisterPrivateUse1HooksInterface(new Hooks);
+  register_modes();
 }
 
 } // namespace tpu
@@ -474,6 +475,8 @@ tt_code shim_init(const char *plugin_path, int n_devices, tt_error *err) {
   GilRelease nogil;
   std::lock_guard<std::mutex> guard(client_lock);
   if (the_client.load()) return tt_fail(err, TT_FAILED_PRECONDITION, "", "the tpu client is initialised already");
+  unsigned settings; // the variable may have been set after the import
+  if (tt_mode_from_env(&settings, err)) return err->code;
   tt_plugin *p = tt_plugin_load(plugin_path, err);
   tt_client *c = p ? tt_client_create(p, n_devices, err) : nullptr;
   if (!c) return err->code ? err->code : TT_INTERNAL;

@@ -22,6 +22,11 @@ tt_code shim_set_device(int device, tt_error *err); /* of this thread */
 void *shim_default_generator(
     int device); /* a new torch.Generator over the device's default state, or NULL with the exception set. GIL */
 
+/* A context in which the calling thread, and autograd's threads while they work for it, have settings of their own.
+ * Returns what shim_mode_leave takes, which the same thread calls. */
+unsigned shim_mode_enter(unsigned settings);
+void shim_mode_leave(unsigned before);
+
 void shim_fallback_counts(void (*each)(void *arg, const char *op, int64_t count), void *arg);
 
 /* Decompositions: run(name, args) is called for operators without a C rule. Borrows fn. GIL. */

@@ -1,6 +1,7 @@
 """Debug mode: values that the CPU refuses are refused, in its words, and nothing has changed; Strict mode pays nothing."""
 import pytest
 import torch
+import torch_tpu
 from torch.nn import functional as F
 
 pytestmark = pytest.mark.tpu
@@ -65,9 +66,9 @@ REFUSED = {
 
 @pytest.fixture
 def debug():
-    torch.tpu.set_mode("debug")
+    torch_tpu.set_eager_mode("debug")
     yield
-    torch.tpu.set_mode("strict")
+    torch_tpu.set_eager_mode("strict")
 
 
 def words(fn, *args):
@@ -120,37 +121,31 @@ def test_compiled_programs_are_checked_too(debug):
 
 def test_strict_mode_has_no_conditions(counted, tmp_path, python):
     code = """
-import torch
+import torch, torch_tpu
 i, x = torch.tensor([0, 9, 1], device="tpu"), torch.arange(3.0, device="tpu")
-print(torch.tpu.get_mode(), x[i].tolist(), (torch.tensor([1, 0, 1], device="tpu") // torch.tensor([1, 0, 1], device="tpu")).tolist())
+print(torch_tpu.eager_mode, x[i].tolist(), (torch.tensor([1, 0, 1], device="tpu") // torch.tensor([1, 0, 1], device="tpu")).tolist())
 """
     status, out, err = python(code, TORCH_TPU_DUMP=str(tmp_path))
     assert status == 0 and out.startswith("strict [0.0, 2.0, 1.0] [1, -1, 1]"), out + err
     assert not [f for f in tmp_path.iterdir() if "tensor<2xi64>" in f.read_text()]  # a pair for each condition
-    status, out, err = python(code, TORCH_TPU_MODE="debug")
+    status, out, err = python(code, TORCH_TPU_EAGER_MODE="debug")
     assert status and "index 9 is out of bounds for dimension 0 with size 3" in err
-    status, out, err = python(code, TORCH_TPU_MODE="loose")
-    assert status and "TORCH_TPU_MODE: expected strict or debug, got loose" in err
-
-
-def test_modes_are_named():
-    assert torch.tpu.get_mode() == "strict"
-    with pytest.raises(ValueError, match="expected strict or debug"):
-        torch.tpu.set_mode("loose")
+    status, out, err = python(code, TORCH_TPU_EAGER_MODE="loose")
+    assert status and "TORCH_TPU_EAGER_MODE: expected strict, debug or fuse, got loose" in err
 
 
 def test_the_mode_is_part_of_the_key(counted):
     a = torch.arange(5.0, device="tpu")
     i = torch.tensor([1], device="tpu")
     a[i]
-    torch.tpu.set_mode("debug")
+    torch_tpu.set_eager_mode("debug")
     try:
         a[i]
         with counted() as c:
             a[i]
         assert c.built == 0 and c.cache_hits_plan == 1
     finally:
-        torch.tpu.set_mode("strict")
+        torch_tpu.set_eager_mode("strict")
     with counted() as c:
         a[i]
     assert c.built == 0

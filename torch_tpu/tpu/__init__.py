@@ -6,6 +6,7 @@ from collections import namedtuple
 import torch
 
 from .. import _C, plugin
+from .._internal.execution_mode import EagerMode, set_eager_mode
 from .memory import (OutOfMemoryError, empty_cache, ipc_collect, max_memory_allocated, max_memory_reserved, mem_get_info,
                      memory_allocated, memory_reserved, memory_stats, memory_summary, reset_accumulated_memory_stats,
                      reset_peak_memory_stats, set_per_process_memory_fraction)
@@ -16,7 +17,7 @@ from ._index import device_index
 
 __all__ = [name for name in dir() if not name.startswith("_") and name not in ("re", "namedtuple", "torch", "plugin", "device_index")]
 __all__ += ["device_count", "is_available", "is_initialized", "init", "current_device", "set_device", "device", "device_of",
-            "synchronize", "set_mode", "get_mode", "get_device_name", "get_device_properties", "get_device_capability", "is_bf16_supported",
+            "synchronize", "get_device_name", "get_device_properties", "get_device_capability", "is_bf16_supported",
             "get_amp_supported_dtype"]
 
 DeviceProperties = namedtuple("DeviceProperties", ["name", "total_memory", "platform", "plugin"])
@@ -93,17 +94,6 @@ class device_of(device):
 def synchronize(device=None) -> None:
     """Waits for all work of a device; raises what failed in it."""
     _C.synchronize(device_index(device))
-
-
-def set_mode(mode: str) -> None:
-    """"strict": operators run asynchronously, indices out of range are clamped or left out. "debug": each operator waits for its
-    results, and values that the CPU refuses (indices, chances, division of integers by zero) raise what the CPU raises."""
-    _C.set_mode(mode)
-
-
-def get_mode() -> str:
-    """"strict" or "debug"."""
-    return _C.get_mode()
 
 
 def get_device_name(device=None) -> str:

@@ -1,0 +1,15 @@
+"""Waiting for the device."""
+import torch
+
+from .. import _C
+
+
+def synchronize(tensors=None, wait=True) -> None:
+    """Submits what has been put off, and with wait returns when it is done: for a tensor, or a sequence of them, the work of their
+    devices; else that of the current one. What failed in it raises."""
+    if tensors is None:
+        devices = {_C.current_device()}
+    else:
+        devices = {t.device.index for t in ([tensors] if isinstance(tensors, torch.Tensor) else tensors) if t.device.type == "tpu"}
+    for device in devices if wait else ():
+        _C.synchronize(device)
