@@ -10,8 +10,8 @@ import threading
 import torch
 
 from . import _C
-from . import _bins, _ctc, _decompositions, _distance, _embedding, _quantize, _sampling, _spectral  # noqa: F401  (they add to the table)
-from ._fused import DECOMPOSITIONS
+from . import _bins, _ctc, _distance, _embedding, _fused, _grid, _jagged, _layers, _losses, _quantize, _spectral  # noqa: F401  (they add)
+from ._registry import DECOMPOSITIONS, overload
 
 _functions = {}  # operator name -> (function, overload) or None
 _running = threading.local()  # .names: of the operators being decomposed on this thread, innermost last
@@ -21,11 +21,6 @@ def _names():
     if not hasattr(_running, "names"):
         _running.names = []
     return _running.names
-
-
-def _overload(name):
-    base, _, overload = name.partition(".")
-    return getattr(getattr(torch.ops.aten, base), overload or "default")
 
 
 def _reference(op):
@@ -74,8 +69,8 @@ def _functional(op):
     own = [(a.name, str(a.type)) for a in schema.arguments if not a.is_out]
     for name in (base, base[:-1] if base.endswith("_") else base):
         packet = getattr(torch.ops.aten, name, None)
-        for overload in packet.overloads() if packet is not None else ():
-            other = getattr(packet, overload)
+        for form in packet.overloads() if packet is not None else ():
+            other = getattr(packet, form)
             written = any(a.alias_info is not None and a.alias_info.is_write for a in other._schema.arguments)
             if not written and [(a.name, str(a.type)) for a in other._schema.arguments][: len(own)] == own:
                 return other
@@ -83,7 +78,7 @@ def _functional(op):
 
 
 def _find(name):
-    op = _overload(name)
+    op = overload(name)
     fn = _direct(op)
     writes = [
         i for i, a in enumerate(op._schema.arguments) if a.alias_info is not None and a.alias_info.is_write

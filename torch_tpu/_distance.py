@@ -5,7 +5,7 @@ import math
 
 import torch
 
-from ._fused import decomposes
+from ._registry import decomposes
 
 MOST_ROWS_BY_DIFFERENCES = 25  # beyond that, compute_mode 0 takes distances of p = 2 from a matrix product
 

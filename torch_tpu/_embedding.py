@@ -1,11 +1,10 @@
-"""Decompositions of embedding_bag and of its gradients.
+"""Decompositions of embedding_bag, of its gradients, and of embeddings of a largest norm.
 
 A bag's number is found for each index by a search in the offsets; sums are additions into bags. A maximum takes two such passes,
 one for the value and one for the first index that has it. Indices equal to padding_idx belong to no bag."""
 import torch
 
-from ._fused import decomposes
-from ._sampling import _wide
+from ._registry import decomposes, wide
 
 SUM, MEAN, MAX = range(3)
 
@@ -37,14 +36,14 @@ def _largest(rows, bag, n_bags, counted, indices):
 def embedding_bag(weight, indices, offsets, scale_grad_by_freq=False, mode=SUM, sparse=False, per_sample_weights=None,
                   include_last_offset=False, padding_idx=-1):
     n_bags, bag = _bags(indices, offsets, include_last_offset)
-    rows = _wide(weight.index_select(0, indices))
+    rows = wide(weight.index_select(0, indices))
     counted = (indices != padding_idx)[:, None] if padding_idx >= 0 else torch.ones_like(indices, dtype=torch.bool)[:, None]
     size = torch.zeros_like(offsets, dtype=indices.dtype).index_add(0, bag, counted[:, 0].to(indices.dtype))
     if mode == MAX:
         value, source = _largest(rows, bag, n_bags, counted, indices)
         return value.to(weight.dtype), bag, size, source.to(indices.dtype)
     if per_sample_weights is not None:
-        rows = rows * _wide(per_sample_weights)[:, None]
+        rows = rows * wide(per_sample_weights)[:, None]
     value = rows.new_zeros(n_bags, weight.shape[1]).index_add(0, bag, torch.where(counted, rows, 0))
     if mode == MEAN:
         value = value / size[:n_bags, None].clamp(min=1)
@@ -54,16 +53,16 @@ def embedding_bag(weight, indices, offsets, scale_grad_by_freq=False, mode=SUM, 
 @decomposes("_embedding_bag_dense_backward")
 def embedding_bag_backward(grad, indices, offset2bag, bag_size, maximum_indices, num_weights, scale_grad_by_freq, mode,
                            per_sample_weights, padding_idx=-1):
-    wide = _wide(grad)
-    total = wide.new_zeros(num_weights, grad.shape[1])
+    g = wide(grad)
+    total = g.new_zeros(num_weights, grad.shape[1])
     if mode == MAX:
-        part = torch.where(bag_size[: grad.shape[0], None] > 0, wide, 0)
+        part = torch.where(bag_size[: grad.shape[0], None] > 0, g, 0)
         return total.scatter_add(0, maximum_indices.to(torch.int64), part).to(grad.dtype)
-    rows = wide.index_select(0, offset2bag)
+    rows = g.index_select(0, offset2bag)
     if mode == MEAN:
         rows = rows / bag_size.index_select(0, offset2bag)[:, None]
     if per_sample_weights is not None:
-        rows = rows * _wide(per_sample_weights)[:, None]
+        rows = rows * wide(per_sample_weights)[:, None]
     if scale_grad_by_freq:
         count = torch.zeros(num_weights, device=grad.device, dtype=torch.int64).index_add(0, indices, torch.ones_like(indices, dtype=torch.int64))
         rows = rows / count.index_select(0, indices)[:, None]
@@ -83,7 +82,15 @@ def embedding_bag_backward_any(grad, indices, offsets, offset2bag, bag_size, max
 
 @decomposes("_embedding_bag_per_sample_weights_backward")
 def embedding_bag_per_sample_weights_backward(grad, weight, indices, offsets, offset2bag, mode, padding_idx=-1):
-    dot = (_wide(grad).index_select(0, offset2bag) * _wide(weight).index_select(0, indices)).sum(1)
+    dot = (wide(grad).index_select(0, offset2bag) * wide(weight).index_select(0, indices)).sum(1)
     if padding_idx >= 0:
         dot = torch.where(indices != padding_idx, dot, 0)
     return dot.to(grad.dtype)
+
+
+@decomposes("embedding_renorm_")
+def embedding_renorm_(weight, indices, max_norm, norm_type):
+    norms = torch.linalg.vector_norm(weight, norm_type, 1)
+    used = torch.zeros_like(norms, dtype=torch.bool).index_fill(0, indices.flatten(), True)
+    scale = torch.where(used & (norms > max_norm), max_norm / (norms + 1e-7), torch.ones_like(norms))
+    return weight.copy_(weight * scale.unsqueeze(1))

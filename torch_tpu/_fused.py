@@ -7,24 +7,7 @@ import math
 import torch
 from torch.nn import functional as F
 
-DECOMPOSITIONS = {}
-META = torch.library.Library("aten", "IMPL", "Meta")
-_MAY_BE_META = ("Meta", "CompositeExplicitAutograd", "CompositeExplicitAutogradNonFunctional", "CompositeImplicitAutograd")
-
-
-def decomposes(*names):
-    """Keeps a function as the decomposition of these operators of aten, and as their Meta kernel where torch has none."""
-
-    def keep(fn):
-        for name in names:
-            base, _, overload = name.partition(".")
-            op = getattr(getattr(torch.ops.aten, base), overload or "default")
-            DECOMPOSITIONS[op] = fn
-            if not any(torch._C._dispatch_has_kernel_for_dispatch_key(op.name(), key) for key in _MAY_BE_META):
-                META.impl(name, fn)
-        return fn
-
-    return keep
+from ._registry import decomposes
 
 
 def _plus(x, bias):

@@ -1,10 +1,9 @@
 """Linear algebra whose errors or results only values tell: torch.cholesky raises, linalg.lstsq has residuals where all
 ranks are full. These run as compositions of operators that have rules, one program each, and read a number where torch's
-own kernels do. geqrf gets the Meta kernel that torch lacks."""
+own kernels do."""
 import torch
 
 _device = torch.library.Library("aten", "IMPL", "PrivateUse1")
-_meta = torch.library.Library("aten", "IMPL", "Meta")
 
 
 def _deliver(out, value):
@@ -37,28 +36,6 @@ def _cholesky_out(x, upper=False, *, out):
 
 _device.impl("cholesky", cholesky)
 _device.impl("cholesky.out", _cholesky_out)
-
-
-# ---- geqrf ----
-def _geqrf_meta(a):
-    if a.dim() < 2:
-        raise RuntimeError("torch.geqrf: input must have at least 2 dimensions.")
-    *batch, rows, columns = a.shape
-    packed = a.new_empty([*batch, columns, rows]).mT
-    return packed, a.new_empty([*batch, min(rows, columns)])
-
-
-def _geqrf_out_meta(x, *, a, tau):
-    for out, value in zip((a, tau), _geqrf_meta(x)):
-        if out.numel() == 0:
-            out.set_(value)
-        elif out.shape != value.shape:
-            out.resize_(value.shape)
-    return a, tau
-
-
-_meta.impl("geqrf", _geqrf_meta)
-_meta.impl("geqrf.a", _geqrf_out_meta)
 
 
 # ---- lstsq ----

@@ -1,26 +1,9 @@
-"""Sizes and strides of results as the CPU gives them, where torch's Meta kernels give CUDA's.
-
-A Meta kernel that cannot see a device takes CUDA for it. The native side asks an operator of the same name and schema in
-torch_tpu's namespace first; these have nothing but a Meta kernel, and torch's own are left alone."""
+"""What operators return, as the CPU says it: sizes, strides, dtypes and refusals, where torch's Meta kernels say something else
+or do not exist (_registry.answers)."""
 import torch
 
 from ._embedding import embedding_bag
-
-_library = torch.library.Library("torch_tpu", "FRAGMENT")
-
-
-def _overload(name):
-    base, _, overload = name.partition(".")
-    return getattr(getattr(torch.ops.aten, base), overload or "default")
-
-
-def _answers(name):
-    def keep(fn):
-        _library.define(str(_overload(name)._schema).removeprefix("aten::"))
-        _library.impl(name, fn, "Meta")
-        return fn
-
-    return keep
+from ._registry import answers, overload
 
 
 # ---- Fourier transforms: what is transformed lies innermost, and the rest in the order of its strides ----
@@ -37,13 +20,13 @@ def _by_stride(x, dims):
     return sorted(dims, key=x.stride, reverse=True)
 
 
-@_answers("_fft_c2c")
+@answers("_fft_c2c")
 def fft_c2c(self, dim, normalization, forward):
     torch._check(self.is_complex())
     return _strided(self, _by_stride(self, dim), self.shape, self.dtype) if dim else self.clone()
 
 
-@_answers("_fft_r2c")
+@answers("_fft_r2c")
 def fft_r2c(self, dim, normalization, onesided):
     torch._check(self.is_floating_point())
     sizes = list(self.shape)
@@ -52,7 +35,7 @@ def fft_r2c(self, dim, normalization, onesided):
     return _strided(self, [*_by_stride(self, dim[:-1]), dim[-1]], sizes, self.dtype.to_complex())
 
 
-@_answers("_fft_c2r")
+@answers("_fft_c2r")
 def fft_c2r(self, dim, normalization, last_dim_size):
     torch._check(self.is_complex())
     if len(dim) > 1:
@@ -63,7 +46,7 @@ def fft_c2r(self, dim, normalization, last_dim_size):
 
 
 # ---- copies that keep the order of their dims ----
-@_answers("flip")
+@answers("flip")
 def flip(self, dims):
     like = torch.ops.aten.flip(self, dims)
     dense = torch._prims_common.is_non_overlapping_and_dense_or_false(self)
@@ -71,13 +54,13 @@ def flip(self, dims):
 
 
 # ---- embedding_bag: what it saves for its gradient is its own affair, and each device's own ----
-_answers("_embedding_bag")(embedding_bag)
-_answers("_embedding_bag_forward_only")(embedding_bag)
+answers("_embedding_bag")(embedding_bag)
+answers("_embedding_bag_forward_only")(embedding_bag)
 
 
 # ---- saved statistics: the input's dtype, but float32 beside parameters of another dtype (torch's "mixed" types) ----
 def _statistics(name, parameters):
-    op = _overload(name)
+    op = overload(name)
 
     def meta(*args):
         result = list(op(*args))
@@ -86,7 +69,7 @@ def _statistics(name, parameters):
         result[1:3] = [r.to(dtype) for r in result[1:3]]
         return tuple(result)
 
-    _answers(name)(meta)
+    answers(name)(meta)
 
 
 _statistics("native_layer_norm", slice(2, 4))
@@ -97,7 +80,7 @@ _statistics("_native_batch_norm_legit.no_stats", slice(1, 3))
 
 
 # ---- torch's own wants biases of a recurrent cell ----
-@_answers("_thnn_fused_lstm_cell")
+@answers("_thnn_fused_lstm_cell")
 def lstm_cell(input_gates, hidden_gates, cx, input_bias=None, hidden_bias=None):
     torch._check(input_gates.shape == hidden_gates.shape, lambda: f"{input_gates.shape} != {hidden_gates.shape}")
     like = {"memory_format": torch.contiguous_format}
@@ -109,21 +92,40 @@ def _by_columns(x):
     return torch.empty_like(x.mT, memory_format=torch.contiguous_format).mT
 
 
-@_answers("linalg_eig")
+@answers("linalg_eig")
 def linalg_eig(self):
     values, vectors = torch.ops.aten.linalg_eig(self)
     return values, _by_columns(vectors)
 
 
-@_answers("_linalg_svd")
+@answers("_linalg_svd")
 def linalg_svd(A, full_matrices=False, compute_uv=True, *, driver=None):
     torch._check(driver is None, lambda: "torch.linalg.svd: keyword argument `driver=` is only supported on CUDA inputs with cuSOLVER backend.")
     u, s, vh = torch.ops.aten._linalg_svd(A, full_matrices, compute_uv)
     return u, s, _by_columns(vh) if compute_uv else vh
 
 
+@answers("geqrf")
+def geqrf(a):
+    if a.dim() < 2:
+        raise RuntimeError("torch.geqrf: input must have at least 2 dimensions.")
+    *batch, rows, columns = a.shape
+    packed = a.new_empty([*batch, columns, rows]).mT
+    return packed, a.new_empty([*batch, min(rows, columns)])
+
+
+@answers("geqrf.a")
+def geqrf_out(x, *, a, tau):
+    for out, value in zip((a, tau), geqrf(x)):
+        if out.numel() == 0:
+            out.set_(value)
+        elif out.shape != value.shape:
+            out.resize_(value.shape)
+    return a, tau
+
+
 # ---- attention, losses: what torch's Meta kernels get wrong ----
-@_answers("_native_multi_head_attention")
+@answers("_native_multi_head_attention")
 def multi_head_attention(query, key, value, embed_dim, num_head, qkv_weight, qkv_bias, proj_weight, proj_bias, mask=None,
                          need_weights=True, average_attn_weights=True, mask_type=None):
     """Weights that nobody asked for are no tensor, where torch's own has an empty one."""
@@ -133,30 +135,30 @@ def multi_head_attention(query, key, value, embed_dim, num_head, qkv_weight, qkv
 
 
 # The loss of one vector is a number, where torch's own have one element.
-@_answers("multi_margin_loss")
+@answers("multi_margin_loss")
 def multi_margin_loss(self, target, p=1, margin=1, weight=None, reduction=1):
     return self.new_empty(target.shape if reduction == 0 else ())
 
 
-@_answers("multilabel_margin_loss_forward")
+@answers("multilabel_margin_loss_forward")
 def multilabel_margin_loss(self, target, reduction):
     return self.new_empty(self.shape[:-1] if reduction == 0 else ()), torch.empty_like(target, dtype=self.dtype)
 
 
 # ---- torch has none of these, since it reads the lengths; here targets are rows ----
-@_answers("_ctc_loss.Tensor")
+@answers("_ctc_loss.Tensor")
 def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, zero_infinity=False):
     time, batch, _ = log_probs.shape
     return log_probs.new_empty(batch), log_probs.new_empty(batch, time, 2 * targets.shape[-1] + 1)
 
 
-@_answers("_ctc_loss_backward.Tensor")
+@answers("_ctc_loss_backward.Tensor")
 def ctc_loss_backward(grad, log_probs, *others):
     return torch.empty_like(log_probs, memory_format=torch.contiguous_format)
 
 
 # ---- operators that torch has no Meta kernel for ----
-@_answers("binomial")
+@answers("binomial")
 def binomial(count, prob, generator=None):
     torch._check_value(count.is_floating_point(), lambda: f"binomial only supports floating-point dtypes for count, got: {count.dtype}")
     torch._check_value(prob.is_floating_point(), lambda: f"binomial only supports floating-point dtypes for prob, got: {prob.dtype}")
@@ -180,13 +182,13 @@ def _convolution_format(x, weight, stride, dilation, transposed, output_padding,
     return last if last in formats else torch.contiguous_format
 
 
-@_answers("convolution")
+@answers("convolution")
 def convolution(x, weight, bias, stride, padding, dilation, transposed, output_padding, groups):
     y = torch.ops.aten.convolution(x, weight, bias, stride, padding, dilation, transposed, output_padding, groups)
     return torch.empty_like(y, memory_format=_convolution_format(x, weight, stride, dilation, transposed, output_padding, groups))
 
 
-@_answers("convolution_backward")
+@answers("convolution_backward")
 def convolution_backward(grad, x, weight, bias_sizes, stride, padding, dilation, transposed, output_padding, groups, output_mask):
     like = {"memory_format": _convolution_format(x, weight, stride, dilation, transposed, output_padding, groups)}
     return (torch.empty_like(x, **like) if output_mask[0] else None, torch.empty_like(weight, **like) if output_mask[1] else None,

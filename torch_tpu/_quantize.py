@@ -4,7 +4,7 @@ torch rounds to the nearest even integer after a multiplication by the float32 r
 NaN becomes the least value."""
 import torch
 
-from ._fused import decomposes
+from ._registry import decomposes
 
 
 def _per_channel(v, x, axis):

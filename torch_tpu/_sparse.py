@@ -6,6 +6,8 @@ Results have the layout, and their values the numbers, that the CPU gives; the
 order of an uncoalesced result's entries may differ."""
 import torch
 
+from ._registry import decomposes
+
 _coo = torch.library.Library("aten", "IMPL", "SparsePrivateUse1")
 _csr = torch.library.Library("aten", "IMPL", "SparseCsrPrivateUse1")
 
@@ -49,6 +51,31 @@ def _rows_columns(a):
 def _expand(compressed, nnz):
     entries = torch.arange(nnz, dtype=compressed.dtype, device=compressed.device)
     return torch.searchsorted(compressed, entries, right=True) - 1
+
+
+# ---- compressed indices of sparse matrices ----
+@decomposes("_convert_indices_from_coo_to_csr")
+def coo_to_csr(rows, size, out_int32=False):
+    bounds = torch.arange(size + 1, dtype=rows.dtype, device=rows.device)
+    return torch.searchsorted(rows, bounds).to(torch.int32 if out_int32 else torch.int64)
+
+
+@decomposes("_convert_indices_from_csr_to_coo")
+def csr_to_coo(crow, col, out_int32=False, transpose=False):
+    batches, nnz = crow[..., 0].numel(), col.shape[-1]
+    dtype = torch.int32 if out_int32 else torch.int64
+    entries = torch.arange(nnz, dtype=crow.dtype, device=crow.device).expand(*col.shape).contiguous()
+    rows = torch.searchsorted(crow, entries, right=True).sub(1).to(dtype).reshape(-1)
+    columns = col.to(dtype).reshape(-1)
+    pair = [columns, rows] if transpose else [rows, columns]
+    if crow.dim() == 1:
+        return torch.stack(pair)
+    batch = torch.arange(batches, dtype=dtype, device=crow.device).repeat_interleave(nnz, output_size=batches * nnz)
+    outer = []
+    for n in reversed(crow.shape[:-1]):
+        outer.append(batch % n)
+        batch = batch // n
+    return torch.stack([*outer[::-1], *pair])
 
 
 # ---- layouts ----

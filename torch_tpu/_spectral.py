@@ -1,7 +1,7 @@
 """Decompositions over singular values and eigenvalues."""
 import torch
 
-from ._fused import decomposes
+from ._registry import decomposes
 
 
 def _tolerances(x, atol, rtol):

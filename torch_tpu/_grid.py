@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import torch
 
-from ._fused import decomposes
+from ._registry import decomposes, wide
 
 LINEAR, NEAREST, CUBIC = range(3)
 ZEROS, BORDER, REFLECTION = range(3)
@@ -87,18 +87,14 @@ def _taps(x, size, mode, padding, align, nan_place):
 
 
 # ---- all dims ----
-def _wide(x):
-    return x.to(torch.float32) if x.dtype in (torch.float16, torch.bfloat16) else x
-
-
 class _Reader:
     """What a grid reads of an image [N, C, spatial..]: rows of C, one per combination of taps and element of the grid."""
 
     def __init__(self, image, grid, mode, padding, align):
         self.n, self.c, *self.spatial = image.shape
-        self.rows = _wide(image).movedim(1, -1).reshape(-1, self.c)
+        self.rows = wide(image).movedim(1, -1).reshape(-1, self.c)
         self.shape = grid.shape[1:-1]
-        flat = _wide(grid).reshape(-1, len(self.spatial))
+        flat = wide(grid).reshape(-1, len(self.spatial))
         n = len(self.spatial)
         at = torch.arange(self.n, device=image.device).repeat_interleave(math.prod(self.shape), output_size=flat.shape[0])
         inside = torch.ones_like(at, dtype=torch.bool)
@@ -130,7 +126,7 @@ def _grid_sample(image, grid, mode, padding, align):
 
 def _grid_sample_backward(grad, image, grid, mode, padding, align, mask):
     r = _Reader(image, grid, mode, padding, align)
-    rows = _wide(grad).movedim(1, -1).reshape(-1, r.c)
+    rows = wide(grad).movedim(1, -1).reshape(-1, r.c)
     to_image = to_grid = None
     if mask[0]:
         parts = torch.where(r.inside, rows * r.weight(), 0).reshape(-1, r.c)
@@ -211,7 +207,7 @@ def fractional_max_pool(x, kernel_size, output_size, random_samples):
 def fractional_max_pool_backward(grad, x, kernel_size, output_size, indices):
     n = len(kernel_size)
     planes = math.prod(x.shape[:-n])
-    zeros = grad.new_zeros(planes, math.prod(x.shape[-n:]), dtype=_wide(grad).dtype)
+    zeros = grad.new_zeros(planes, math.prod(x.shape[-n:]), dtype=wide(grad).dtype)
     chosen = [planes, math.prod(grad.shape[-n:])]
-    summed = zeros.scatter_add(1, indices.reshape(chosen), _wide(grad).reshape(chosen))
+    summed = zeros.scatter_add(1, indices.reshape(chosen), wide(grad).reshape(chosen))
     return summed.reshape(x.shape).to(grad.dtype)
