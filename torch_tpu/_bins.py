@@ -3,9 +3,8 @@ edges, and one scatter brings them together. What lies in none goes to one place
 import math
 
 import torch
-from torch._prims_common.wrappers import _maybe_resize_out
 
-from ._registry import answers, decomposes
+from ._registry import decomposes
 
 
 # ---- histograms: x is [samples, dims] ----
@@ -83,21 +82,6 @@ def histogram_of_edges(self, bins, weight=None, density=False):
     x, weight = self.reshape(-1, 1), None if weight is None else weight.reshape(-1)
     _check_weight(x, weight)
     return _count(x, [bins.contiguous()], weight, density), bins.clone()
-
-
-def _meta_of_out(name, fn):
-    """torch has no Meta kernels for these, and so none for their out= forms."""
-
-    def meta(*args, hist, bin_edges, **options):
-        for out, like in zip((hist, bin_edges), fn(*args, **options)):
-            _maybe_resize_out(out, like.shape)
-        return hist, bin_edges
-
-    answers(name)(meta)
-
-
-_meta_of_out("histogram.bin_ct_out", histogram_of_count)
-_meta_of_out("histogram.bins_tensor_out", histogram_of_edges)
 
 
 @decomposes("_histogramdd_bin_edges")

@@ -67,6 +67,34 @@ def _attention_weights(q, k, mask, mask_type):
     return scores.softmax(-1)
 
 
+def _mask_of(mask, mask_type, x):
+    """The mask as it broadcasts over x, [B, heads, L, L]. True leaves out."""
+    torch._check(mask.dtype == torch.bool, lambda: "Mask should be a boolean tensor")
+    if mask_type == 1:
+        return mask.reshape(mask.shape[0], *[1] * (x.dim() - 2), mask.shape[-1])
+    torch._check(mask_type == 0 or mask.shape == x.shape, lambda: "For mask_type == 2 mask shape should match input shape")
+    return mask
+
+
+@decomposes("_masked_softmax")
+def masked_softmax(x, mask, dim=None, mask_type=None):
+    return x.masked_fill(_mask_of(mask, 2 if mask_type is None else mask_type, x), float("-inf")).softmax(-1 if dim is None else dim)
+
+
+@decomposes("_masked_softmax_backward")
+def masked_softmax_backward(grad, output, mask, dim=None):
+    x = torch.where(mask, 0, torch._softmax_backward_data(grad, output, -1 if dim is None else dim, grad.dtype))
+    return x.to(grad.dtype)
+
+
+@decomposes("_transform_bias_rescale_qkv")
+def transform_bias_rescale_qkv(qkv, bias, num_heads):
+    batch, rows, width = qkv.shape
+    parts = (qkv + bias).reshape(batch, rows, 3, num_heads, width // (3 * num_heads)).permute(2, 0, 3, 1, 4)
+    q, k, v = parts.unbind(0)
+    return (q / math.sqrt(q.shape[-1])).contiguous(), k.contiguous(), v.contiguous()
+
+
 @decomposes("_native_multi_head_attention")
 def multi_head_attention(query, key, value, embed_dim, num_head, qkv_weight, qkv_bias, proj_weight, proj_bias, mask=None,
                          need_weights=True, average_attn_weights=True, mask_type=None):

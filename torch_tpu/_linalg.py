@@ -3,6 +3,8 @@ ranks are full. These run as compositions of operators that have rules, one prog
 own kernels do."""
 import torch
 
+from ._registry import WORDS
+
 _device = torch.library.Library("aten", "IMPL", "PrivateUse1")
 
 
@@ -48,10 +50,7 @@ def _check_lstsq(a, b, driver):
     check(a.dim() >= 2, f"{name} input must have at least 2 dimensions.")
     check(b.dim() >= 1, f"{name} other must have at least 1 dimension.")
     if a.dtype != b.dtype:
-        words = {torch.float32: "Float", torch.float64: "Double", torch.complex64: "ComplexFloat",
-                 torch.complex128: "ComplexDouble",
-                 torch.float16: "Half", torch.bfloat16: "BFloat16", torch.int64: "Long", torch.int32: "Int"}
-        said = [words.get(x.dtype, str(x.dtype)) for x in (a, b)]
+        said = [WORDS.get(x.dtype, str(x.dtype)) for x in (a, b)]
         check(False, f"{name} Expected input and other to have the same dtype, but got input's dtype {said[0]} "
                      f"and other's dtype {said[1]}")
     apart = a.dim() - b.dim()

@@ -1,4 +1,4 @@
-"""Decompositions over singular values and eigenvalues."""
+"""Decompositions over singular values and eigenvalues, and of what functions of matrices are made of."""
 import torch
 
 from ._registry import decomposes
@@ -32,3 +32,9 @@ def pinv(self, *, atol=None, rtol=None, hermitian=False):
     kept = sizes > torch.maximum(atol, rtol * largest)
     inverse = torch.where(kept, values.reciprocal(), 0.0).to(self.dtype)
     return (v * inverse.unsqueeze(-2)) @ u.mH
+
+
+@decomposes("_compute_linear_combination")
+def linear_combination(x, coefficients):
+    """[terms, ...] by [results, terms]: the results."""
+    return torch.tensordot(coefficients, x, 1)

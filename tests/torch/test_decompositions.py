@@ -73,3 +73,83 @@ def test_out_lists_are_written():
         return *parts[0], *parts[1]
 
     both(run)
+
+
+aten = torch.ops.aten
+
+
+@pytest.mark.parametrize("mask_type", [0, 1, 2])
+def test_masked_softmax(mask_type):
+    def run(v):
+        x = torch.linspace(-2, 3, 36).sin().reshape(2, 2, 3, 3).to(v)
+        mask = torch.arange(36, device=v).reshape(2, 2, 3, 3) % 3 == 1
+        y = torch._masked_softmax(x, (mask[0, 0], mask[:, 0, 0], mask)[mask_type], -1, mask_type)
+        return y, aten._masked_softmax_backward(x, x.softmax(-1), mask)
+
+    both(run)
+    with pytest.raises(RuntimeError, match="Mask should be a boolean tensor"):
+        torch._masked_softmax(torch.ones(2, 2, device="tpu"), torch.ones(2, 2, device="tpu"), 1, 2)
+
+
+@pytest.mark.parametrize("dim", [0, 1])
+def test_weight_norm_and_its_gradient(dim):
+    def run(v):
+        w = torch.linspace(-1, 2, 12).reshape(4, 3).to(v)
+        g = (w[:, :1] if dim == 0 else w[:1]).contiguous()
+        y, norms = aten._weight_norm_interface(w, g, dim)
+        layer = torch.nn.utils.weight_norm(torch.nn.Linear(3, 4, device=v), dim=dim)
+        with torch.no_grad():
+            layer.weight_v.copy_(w)
+            layer.weight_g.copy_(g)
+            layer.bias.zero_()
+        layer(torch.ones(2, 3, device=v)).square().sum().backward()
+        return y, norms, *aten._weight_norm_interface_backward(w.cos(), w, g, norms, dim), layer.weight_v.grad, layer.weight_g.grad
+
+    both(run)
+
+
+def test_forward_mode_of_glu():
+    def run(v):
+        x, dx, g = (torch.linspace(-1, k, 24).reshape(4, 6).to(v) for k in (1, 2, 3))
+        y = torch.func.jvp(lambda t: F.glu(t, 1), (x,), (dx,))
+        return *y, aten.glu_backward_jvp(aten.glu_backward(g[:, :3], x, 1), g[:, :3], x, dx[:, :3], dx, 1)
+
+    both(run)
+
+
+def test_fused_by_hand():
+    def run(v):
+        x, y = torch.linspace(-1, 1, 12).reshape(3, 4).to(v), torch.linspace(1, -2, 12).reshape(3, 4).to(v)
+        weight = torch.arange(-10, 10, device=v).to(torch.int8).reshape(5, 4)
+        qkv = aten._transform_bias_rescale_qkv(torch.linspace(-1, 1, 48).reshape(2, 2, 12).to(v), torch.ones(12, device=v), 2)
+        return (torch._add_relu(x, y, alpha=2), aten._add_relu.Scalar(x, 0.5), aten._add_relu.out(x, y, out=torch.empty(0, device=v)), *qkv,
+                aten._weight_int8pack_mm(x, weight, torch.ones(5, device=v)), aten._compute_linear_combination(x, y[:, :3]))
+
+    both(run)
+
+
+def test_convolutions_by_name():
+    def run(v):
+        x, w, b = (torch.linspace(-1, 1, n).sin().to(v) for n in (3 * 6 * 5 * 4, 4 * 3 * 27, 4))
+        plane, volume, w2, w3 = x[:90].reshape(1, 3, 6, 5), x.reshape(1, 3, 6, 5, 4), w[:108].reshape(4, 3, 3, 3), w.reshape(4, 3, 3, 3, 3)
+        return (aten._slow_conv2d_forward(plane, w2, [3, 3], b, [2, 1], [1, 0]), aten.slow_conv3d_forward(volume, w3, [3, 3, 3], b, [1, 1, 1], [1, 1, 1]),
+                aten.slow_conv_dilated2d(plane, w2, [3, 3], b, [1, 1], [2, 1], [2, 2]), aten.slow_conv_dilated3d(volume, w3, [3, 3, 3], b),
+                aten.slow_conv_transpose3d(volume, w3.transpose(0, 1).contiguous(), [3, 3, 3], None, [2, 2, 2]))
+
+    both(run)
+
+
+def test_batch_statistics_are_updated():
+    def run(v):
+        x, mean, var = torch.linspace(-1, 2, 60).reshape(5, 3, 4).to(v), torch.ones(3, device=v), torch.ones(3, device=v)
+        return *aten.batch_norm_update_stats(x, mean, var, 0.1), mean, var
+
+    both(run)
+
+
+def test_assertions_read_their_value():
+    torch._assert_async(torch.tensor(1, device="tpu"))
+    with pytest.raises(RuntimeError, match="Expected Tensor with single nonzero value, but got zero"):
+        torch._assert_async(torch.tensor(0, device="tpu"))
+    with pytest.raises(RuntimeError, match="said so"):
+        torch._assert_async(torch.tensor(0, device="tpu"), "said so")
