@@ -83,8 +83,7 @@ def masked_softmax(x, mask, dim=None, mask_type=None):
 
 @decomposes("_masked_softmax_backward")
 def masked_softmax_backward(grad, output, mask, dim=None):
-    x = torch.where(mask, 0, torch._softmax_backward_data(grad, output, -1 if dim is None else dim, grad.dtype))
-    return x.to(grad.dtype)
+    return torch._softmax_backward_data(grad, output.masked_fill(mask, 0), -1 if dim is None else dim, grad.dtype)
 
 
 @decomposes("_transform_bias_rescale_qkv")
