@@ -269,7 +269,7 @@ TT_API void tt_generator_set(tt_generator *g, uint64_t seed, uint64_t offset);
 
 /* ---- counters ---- */
 typedef struct tt_counters {
-  int64_t compiles, cache_hits_plan, cache_hits_memory, cache_hits_disk, cache_rejects, executions, bytes_to_device,
+  int64_t compiles, cache_hits_plan, cache_hits_memory, cache_hits_disk, cache_hits_shared, cache_misses, cache_rejects, executions, bytes_to_device,
       bytes_from_device, scalar_uploads, live_storages, live_buffers, live_bytes, peak_bytes;
 } tt_counters;
 TT_API void tt_counters_get(tt_counters *out);

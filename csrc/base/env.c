@@ -12,6 +12,8 @@ const tt_env_row tt_env_table[] = {
   {"TORCH_TPU_CACHE", "0 keeps compiled programs in memory only, not on disk"},
   {"TORCH_TPU_CACHE_BYTES", "how large the folder of compiled programs may grow; 4294967296 if unset"},
   {"TORCH_TPU_CACHE_DIR", "folder of compiled programs; $XDG_CACHE_HOME/torch_tpu or ~/.cache/torch_tpu if unset"},
+  {"TORCH_TPU_CACHE_ONLY", "1 makes an error of each program that would have to be compiled: only what a cache holds runs"},
+  {"TORCH_TPU_CACHE_SHARED", "folder of compiled programs that machines share: read after this machine's, written like it; none if unset"},
   {"TORCH_TPU_CPU_DEVICES", "how many devices the CPU plugin shows; 1 if unset"},
   {"TORCH_TPU_DEFER_AND_FUSE", "1 is TORCH_TPU_EAGER_MODE=fuse, which goes first"},
   {"TORCH_TPU_DUMP", "folder that gets the StableHLO text of every program, as <digest>.mlir"},

@@ -15,6 +15,7 @@
 #include "pjrt/counters.h"
 
 enum { BUCKETS = 4096 };
+_Thread_local const char *tt_cache_asker;
 
 struct entry {
   struct entry *next;
@@ -77,10 +78,22 @@ static void to_disk(tt_executable *e, tt_digest key) {
   tt_buf_deinit(&data);
 }
 
+static bool may_compile(void) {
+  const char *only = tt_env("TORCH_TPU_CACHE_ONLY");
+  return !only || !strcmp(only, "0");
+}
+
 static tt_executable *make(tt_client *c, tt_digest key, const char *text, size_t length, tt_error *err) {
   tt_disk_dump(key, text, length);
   tt_executable *e = from_disk(c, key);
   if (e) return e;
+  tt_tally(cache_misses, 1);
+  if (!may_compile()) {
+    const char *own = tt_disk_folder(false), *shared = tt_disk_folder(true);
+    tt_fail(err, TT_NOT_FOUND, "", "TORCH_TPU_CACHE_ONLY is set and the program %016llx%016llx is not in the cache: looked in %s%s%s",
+            (unsigned long long)key.h[0], (unsigned long long)key.h[1], own ? own : "no folder", shared ? " and " : "", shared ? shared : "");
+    return NULL;
+  }
   struct timespec a, b;
   clock_gettime(CLOCK_MONOTONIC, &a);
   e = tt_executable_compile(c, text, length, err);
@@ -89,6 +102,7 @@ static tt_executable *make(tt_client *c, tt_digest key, const char *text, size_t
     tt_log("compiled %016llx in %.1f ms%s%s", (unsigned long long)key.h[0],
            (double)(b.tv_sec - a.tv_sec) * 1e3 + (double)(b.tv_nsec - a.tv_nsec) * 1e-6, e ? "" : ": ", e ? "" : err->message);
   if (e) to_disk(e, key);
+  if (e) tt_disk_note(key, tt_cache_asker ? tt_cache_asker : "");
   return e;
 }
 

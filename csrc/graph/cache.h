@@ -3,8 +3,9 @@
 #define TT_CACHE_H
 #include "pjrt/pjrt.h"
 /* Borrowed for ever (executables stay until the process ends). Threads that ask for the same text at once share one
- * compile; different texts compile at the same time. */
+ * compile; different texts compile at the same time. NOT_FOUND: it would have to be compiled, and TORCH_TPU_CACHE_ONLY is set. */
 tt_executable *tt_cache_get(tt_client *c, const char *text, size_t length, tt_error *err);
+extern _Thread_local const char *tt_cache_asker; /* the operator whose program this thread is about to ask for, or NULL */
 /* Releases the executables of a client from memory: for leak checks, while no plan uses them. */
 void tt_cache_clear(tt_client *c);
 #endif

@@ -2,7 +2,12 @@
  *
  * An entry is written under a temporary name and renamed, so a reader sees a whole entry or none, whoever dies when. Its
  * header tells version, key and the payload's digest. Only regular files of this user that nobody else may write are
- * read: an executable is code. Reading marks the file as used; the least recently used go when the folder is full. */
+ * read: an executable is code. Reading marks the file as used; the least recently used go when the folder is full.
+ *
+ * There are two folders. One is this machine's. The other is a root that machines share, wherever it is mounted, if the
+ * user names one: what is not in the first is looked for there, and copied; what is compiled goes to both. Who names a
+ * root trusts those who write it, so its files may be another user's, but none that everybody may write. Keys tell
+ * plugins, options and CPUs apart, so unlike machines may share a root. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* mkostemps */
 #endif
@@ -29,44 +34,59 @@ struct header {
 static const char magic[8] = "TTEXEC\n";
 static const tt_digest unseeded;
 
-/* ---- the folder ---- */
-static char folder[3072];
+/* ---- the folders ---- */
+struct root { char folder[3072]; bool shared; };
+static struct root own, common = {.shared = true}; /* folder "": not used */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-static bool make_folders(char *path) {
+static bool make_folders(char *path, mode_t mode) {
   for (char *p = path + 1;; p++) {
     if (*p && *p != '/') continue;
     char end = *p;
     *p = 0;
-    bool made = !mkdir(path, 0700) || errno == EEXIST;
+    bool made = !mkdir(path, mode) || errno == EEXIST;
     *p = end;
     if (!made) return false;
     if (!end) return true;
   }
 }
 
-static void find_folder(void) {
-  const char *off = tt_env("TORCH_TPU_CACHE"), *named = tt_env("TORCH_TPU_CACHE_DIR");
+static bool trusted(const struct root *r, const struct stat *st) {
+  return r->shared ? !(st->st_mode & S_IWOTH) : st->st_uid == geteuid() && !(st->st_mode & (S_IWGRP | S_IWOTH));
+}
+
+static void find_folders(void) {
+  const char *off = tt_env("TORCH_TPU_CACHE"), *named = tt_env("TORCH_TPU_CACHE_DIR"), *root = tt_env("TORCH_TPU_CACHE_SHARED");
   const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
   if (off && !strcmp(off, "0")) return;
-  if (named) snprintf(folder, sizeof folder, "%s", named);
-  else if (cache && *cache) snprintf(folder, sizeof folder, "%s/torch_tpu", cache);
-  else if (home && *home) snprintf(folder, sizeof folder, "%s/.cache/torch_tpu", home);
+  if (named) snprintf(own.folder, sizeof own.folder, "%s", named);
+  else if (cache && *cache) snprintf(own.folder, sizeof own.folder, "%s/torch_tpu", cache);
+  else if (home && *home) snprintf(own.folder, sizeof own.folder, "%s/.cache/torch_tpu", home);
   struct stat st;
-  if (*folder && make_folders(folder) && !lstat(folder, &st) && S_ISDIR(st.st_mode) && st.st_uid == geteuid() &&
-      !(st.st_mode & (S_IWGRP | S_IWOTH)))
-    return;
-  if (*folder) tt_log("no executable cache: %s is not a folder that only this user may write", folder);
-  *folder = 0;
+  if (*own.folder && (!make_folders(own.folder, 0700) || lstat(own.folder, &st) || !S_ISDIR(st.st_mode) || !trusted(&own, &st))) {
+    tt_log("no executable cache: %s is not a folder that only this user may write", own.folder);
+    *own.folder = 0;
+  }
+  if (!root) return;
+  snprintf(common.folder, sizeof common.folder, "%s", root);
+  make_folders(common.folder, 0755); /* or it may only be read, or be mounted later: each use sees */
 }
 
-static bool usable(void) {
-  pthread_once(&once, find_folder);
-  return *folder;
+static const struct root *local(void) {
+  pthread_once(&once, find_folders);
+  return &own;
+}
+static const struct root *shared(void) {
+  pthread_once(&once, find_folders);
+  return &common;
+}
+const char *tt_disk_folder(bool of_all) {
+  const struct root *r = of_all ? shared() : local();
+  return *r->folder ? r->folder : NULL;
 }
 
-static void path_of(tt_digest key, char *path, size_t room) {
-  snprintf(path, room, "%s/%016llx%016llx.ttx", folder, (unsigned long long)key.h[0], (unsigned long long)key.h[1]);
+static void path_of(const struct root *r, tt_digest key, char *path, size_t room) {
+  snprintf(path, room, "%s/%016llx%016llx.ttx", r->folder, (unsigned long long)key.h[0], (unsigned long long)key.h[1]);
 }
 
 /* ---- reading ---- */
@@ -102,31 +122,58 @@ static bool read_entry(int fd, size_t size, tt_digest key, tt_buf *out, bool *da
   return good && !out->failed;
 }
 
-void tt_disk_reject(tt_digest key) {
+static void reject(const struct root *r, tt_digest key) {
   char path[4096];
-  if (!usable()) return;
-  path_of(key, path, sizeof path);
+  path_of(r, key, path, sizeof path);
   tt_tally(cache_rejects, 1);
   tt_log("dropped a cache entry that cannot be used: %s", path);
   unlink(path);
 }
+void tt_disk_reject(tt_digest key) {
+  if (*local()->folder) reject(local(), key);
+}
 
-bool tt_disk_read(tt_digest key, tt_buf *out) {
+static bool read_from(const struct root *r, tt_digest key, tt_buf *out) {
   char path[4096];
-  if (!usable()) return false;
-  path_of(key, path, sizeof path);
+  if (!*r->folder) return false;
+  path_of(r, key, path, sizeof path);
   int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
   if (fd < 0) {
     if (errno == ELOOP) tt_tally(cache_rejects, 1);
     return false;
   }
   struct stat st;
-  bool ours = !fstat(fd, &st) && S_ISREG(st.st_mode) && st.st_uid == geteuid() && !(st.st_mode & (S_IWGRP | S_IWOTH));
+  bool ours = !fstat(fd, &st) && S_ISREG(st.st_mode) && trusted(r, &st);
   bool damaged = true, good = ours && read_entry(fd, (size_t)st.st_size, key, out, &damaged);
   if (good) futimens(fd, NULL);
-  else if (damaged) tt_disk_reject(key);
+  else if (damaged) reject(r, key);
   close(fd);
   return good;
+}
+
+static void write_to(const struct root *r, tt_digest key, const void *data, size_t length);
+
+bool tt_disk_read(tt_digest key, tt_buf *out) {
+  if (read_from(local(), key, out)) return true;
+  if (!read_from(shared(), key, out)) return false;
+  tt_tally(cache_hits_shared, 1);
+  write_to(local(), key, out->data, out->length);
+  return true;
+}
+
+bool tt_disk_check(const char *path) {
+  struct header h = {0};
+  struct stat st;
+  tt_buf data = {0};
+  int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+  bool damaged, good = fd >= 0 && !fstat(fd, &st) && S_ISREG(st.st_mode) && read_all(fd, &h, sizeof h) && !lseek(fd, 0, SEEK_SET) &&
+                       read_entry(fd, (size_t)st.st_size, h.key, &data, &damaged);
+  if (fd >= 0) close(fd);
+  tt_buf_deinit(&data);
+  char name[64];
+  snprintf(name, sizeof name, "/%016llx%016llx.ttx", (unsigned long long)h.key.h[0], (unsigned long long)h.key.h[1]);
+  const char *slash = strrchr(path, '/');
+  return good && slash && !strcmp(slash, name);
 }
 
 /* ---- writing ---- */
@@ -151,7 +198,7 @@ static int older_first(const void *a, const void *b) {
 
 /* Removes the least recently used entries until the folder holds three quarters of its bound, and what writers that
  * died an hour ago left behind. One process at a time; the others do without. */
-static void evict(int64_t bound) {
+static void evict(const char *folder, int64_t bound) {
   char path[4096];
   snprintf(path, sizeof path, "%s/lock", folder);
   int guard = open(path, O_CREAT | O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -186,25 +233,45 @@ static void evict(int64_t bound) {
   if (guard >= 0) close(guard);
 }
 
-void tt_disk_write(tt_digest key, const void *data, size_t length) {
+static void write_to(const struct root *r, tt_digest key, const void *data, size_t length) {
   static _Atomic unsigned serial;
   char path[4096], temporary[4200];
-  if (!usable()) return;
-  path_of(key, path, sizeof path);
-  unsigned mine = atomic_fetch_add(&serial, 1);
-  snprintf(temporary, sizeof temporary, "%s/XXXXXX.tmp", folder); /* processes of several machines may share a folder */
+  if (!*r->folder) return;
+  path_of(r, key, path, sizeof path);
+  snprintf(temporary, sizeof temporary, "%s/XXXXXX.tmp", r->folder); /* processes of several machines may share a folder */
   struct header h = {.version = VERSION, .length = length, .key = key, .payload = tt_digest_bytes(unseeded, data, length)};
   memcpy(h.magic, magic, sizeof magic);
   int fd = mkostemps(temporary, 4, O_CLOEXEC); /* mode 0600 */
-  bool good = fd >= 0 && write_all(fd, &h, sizeof h) && write_all(fd, data, length);
+  bool good = fd >= 0 && write_all(fd, &h, sizeof h) && write_all(fd, data, length) && (!r->shared || !fchmod(fd, 0644));
   if (fd >= 0) good = !close(fd) && good;
   if (!good || rename(temporary, path)) {
     tt_log("cannot write the cache entry %s: %s", path, strerror(errno));
     if (fd >= 0) unlink(temporary);
     return;
   }
-  if (mine % EVICT_EVERY) return;
-  evict(tt_env_int("TORCH_TPU_CACHE_BYTES", 4ll << 30));
+  if (!r->shared && atomic_fetch_add(&serial, 1) % EVICT_EVERY == 0) evict(r->folder, tt_env_int("TORCH_TPU_CACHE_BYTES", 4ll << 30));
+}
+
+void tt_disk_write(tt_digest key, const void *data, size_t length) {
+  write_to(local(), key, data, length);
+  write_to(shared(), key, data, length);
+}
+
+/* One line of less than a page, appended at once: lines of several processes do not mix. */
+void tt_disk_note(tt_digest key, const char *name) {
+  enum { MOST = 8 << 20 };
+  char path[4096], line[256];
+  struct stat st;
+  int n = snprintf(line, sizeof line, "%016llx%016llx %.200s\n", (unsigned long long)key.h[0], (unsigned long long)key.h[1], name);
+  for (const struct root *r = local(); r; r = r == local() ? shared() : NULL) {
+    if (!*r->folder) continue;
+    snprintf(path, sizeof path, "%s/names", r->folder);
+    int fd = open(path, O_CREAT | O_WRONLY | O_APPEND | O_CLOEXEC | O_NOFOLLOW, r->shared ? 0644 : 0600);
+    if (fd < 0) continue;
+    if (!fstat(fd, &st) && st.st_size > MOST && ftruncate(fd, 0)) tt_log("cannot shorten %s: %s", path, strerror(errno));
+    if (!write_all(fd, line, (size_t)n)) tt_log("cannot write %s: %s", path, strerror(errno));
+    close(fd);
+  }
 }
 
 void tt_disk_dump(tt_digest key, const char *text, size_t length) {

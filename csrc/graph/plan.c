@@ -216,7 +216,9 @@ const tt_plan *tt_plan_build(const tt_call *call, const tt_output *outputs, int 
   pthread_mutex_unlock(&lock);
   if (known) return known;
 
+  tt_cache_asker = call->variant->name;
   tt_plan *p = build(call, outputs, n_outputs, err);
+  tt_cache_asker = NULL;
 
   pthread_mutex_lock(&lock);
   struct building **at = &building;

@@ -5,7 +5,8 @@
 #include "tt.h"
 
 extern struct tt_counts {
-  _Atomic int64_t compiles, cache_hits_plan, cache_hits_memory, cache_hits_disk, cache_rejects, executions, bytes_to_device,
+  _Atomic int64_t compiles, cache_hits_plan, cache_hits_memory, cache_hits_disk, cache_hits_shared, cache_misses,
+      cache_rejects, executions, bytes_to_device,
       bytes_from_device, scalar_uploads, live_storages, live_buffers, live_bytes, peak_bytes;
 } tt_counts;
 #define tt_tally(field, n) atomic_fetch_add_explicit(&tt_counts.field, (int64_t)(n), memory_order_relaxed)

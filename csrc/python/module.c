@@ -4,6 +4,7 @@
  * core or the shim, and turns a tt_error into a Python exception. Knows nothing of torch. */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
+#include "graph/disk.h"
 #include "graph/graph.h"
 #include "pjrt/pjrt.h"
 #include "shim/shim.h"
@@ -211,6 +212,22 @@ static PyObject *mode_leave(PyObject *self, PyObject *arg) {
   Py_RETURN_NONE;
 }
 
+static PyObject *cache_folder(PyObject *self, PyObject *arg) {
+  (void)self;
+  const char *folder = tt_disk_folder(PyObject_IsTrue(arg) == 1);
+  return folder ? PyUnicode_DecodeFSDefault(folder) : Py_NewRef(Py_None);
+}
+
+static PyObject *cache_check(PyObject *self, PyObject *arg) {
+  (void)self;
+  PyObject *path;
+  if (!PyUnicode_FSConverter(arg, &path)) return NULL;
+  bool good;
+  Py_BEGIN_ALLOW_THREADS good = tt_disk_check(PyBytes_AS_STRING(path));
+  Py_END_ALLOW_THREADS Py_DECREF(path);
+  return PyBool_FromLong(good);
+}
+
 static PyObject *env_table(PyObject *self, PyObject *args) {
   (void)self, (void)args;
   PyObject *list = PyList_New(0);
@@ -252,6 +269,8 @@ static PyObject *counters(PyObject *self, PyObject *args) {
                 {"cache_hits_plan", c.cache_hits_plan},
                 {"cache_hits_memory", c.cache_hits_memory},
                 {"cache_hits_disk", c.cache_hits_disk},
+                {"cache_hits_shared", c.cache_hits_shared},
+                {"cache_misses", c.cache_misses},
                 {"cache_rejects", c.cache_rejects},
                 {"executions", c.executions},
                 {"bytes_to_device", c.bytes_to_device},
@@ -445,6 +464,8 @@ static PyMethodDef methods[] = {
     {"mode_set", mode_set, METH_O, "mode_set(settings): the process's"},
     {"mode_enter", mode_enter, METH_O, "mode_enter(settings) -> what mode_leave takes: settings of this thread's own"},
     {"mode_leave", mode_leave, METH_O, "mode_leave(before)"},
+    {"cache_folder", cache_folder, METH_O, "cache_folder(shared) -> path or None"},
+    {"cache_check", cache_check, METH_O, "cache_check(path): whether the file is a whole entry of the cache under its own name"},
     {"env_table", env_table, METH_NOARGS, "every environment variable: [(name, meaning)]"},
     {"bench_execute", bench_execute, METH_O,
      "bench_execute(n): nanoseconds of one bare PJRT execution of add on f32[8,8]"},

@@ -506,7 +506,7 @@ static C10_NOINLINE const tt_plan *build(Entry &e, torch::jit::Stack *stack, c10
     plan = tt_plan_build(&c, o.outputs.data(), static_cast<int>(o.outputs.size()), &err);
   }
   if (plan) return plan;
-  if (!e.variant.op->rule && err.code != TT_RESOURCE_EXHAUSTED) {
+  if (!e.variant.op->rule && err.code != TT_RESOURCE_EXHAUSTED && err.code != TT_NOT_FOUND) {
     tt_log("aten::%s: decomposition not traced: %s", e.name.c_str(), err.message);
     if (interrupted) return fall_back(e, stack), nullptr;
     if (!decomposition_known && !read_while_tracing) { // there is none, whatever the arguments
