@@ -19,7 +19,7 @@ test-all: build $(VENV)/.models $(VENV)/.test test-c test-asan test-tsan
 	$(BIN)/python tests/run.py --all
 
 bench: build $(VENV)/.models $(VENV)/.test
-	$(BIN)/python bench/eager.py
+	$(BIN)/python bench/run.py
 
 # Runs what the coverage page shows and writes docs/coverage.md, .html and .json.
 coverage: build $(VENV)/.test

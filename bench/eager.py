@@ -1,98 +1,181 @@
-"""Microseconds for one eager operator on [8, 8]: tpu against plain torch on the CPU, JAX, and the bare PJRT call.
+"""Microseconds for one eager operator on [8, 8], and for chains of them: the eager modes against torch on the CPU,
+JAX, and the bare PJRT call.
 
-All contestants take turns within every round, in one process, so that what else the machine does hits them alike; the table
-holds medians over the rounds, and ratios. Run it on a quiet machine.
+"jax.jit" is a call of a function that jax.jit has compiled, the best a JAX user can do for a single operator; "jax
+eager" is the operator itself. The mixed chain is relu, views, a matrix product and a sum; 1,000 is an elementwise
+chain, in microseconds for all of it.
 
-  python bench/eager.py [--rounds 30] [--calls 300]"""
+  python bench/eager.py [--rounds 30] [--calls 300] [--json FILE]"""
+
 import argparse
-import os
+import functools
 import statistics
-import time
 
-os.environ.setdefault("JAX_PLATFORMS", "cpu")  # jax would try libtpu where it is installed
+import common
+import torch
 
-import torch  # noqa: E402
-
-try:
-    import jax
-    import jax.numpy as jnp
-except ImportError:
-    jax = None
+CHAIN = 1000
 
 
 def torch_cases(device):
-    """Name -> a function of no arguments that makes one call (the chain: four operators)."""
+    """{name: (a function of no arguments that makes one call, calls in a turn as a part of --calls)}."""
     x, y = torch.rand(8, 8, device=device), torch.rand(8, 8, device=device)
     a, b, z = torch.rand(64, 64, device=device), torch.rand(64, 64, device=device), torch.zeros(8, 8, device=device)
 
-    def chain():
+    def written():
         t = x[2:6].t() * 2
         t[0] = 1
         return (t + y[:, :4]).sum(0)
 
-    return {"add": lambda: x + y, "mul": lambda: x * y, "add_": lambda: z.add_(y), "mm 64": lambda: a @ b, "chain": chain}
+    def mixed():
+        t = torch.relu(x - 0.5)
+        return (t.t()[2:6] @ y.view(8, 8)).sum()
+
+    def elementwise():
+        t = x
+        for _ in range(CHAIN // 4):
+            t = torch.sin(t * y) + x - 1
+        return t
+
+    return {
+        "add": (lambda: x + y, 1),
+        "mul": (lambda: x * y, 1),
+        "add_": (lambda: z.add_(y), 1),
+        "mm 64": (lambda: a @ b, 1),
+        "x[i] * 2": (lambda: x[3] * 2, 1),
+        "written": (written, 4),
+        "mixed": (mixed, 4),
+        "1,000": (elementwise, CHAIN),
+    }
 
 
-def jax_cases():
-    if jax is None:
-        return {}
-    x, y = jnp.ones((8, 8)), jnp.ones((8, 8))
-    a, b = jnp.ones((64, 64)), jnp.ones((64, 64))
-    add, mul, mm = jax.jit(jnp.add), jax.jit(jnp.multiply), jax.jit(jnp.matmul)
-    slice_, write, sum_ = jax.jit(lambda x: x[2:6].T * 2), jax.jit(lambda t: t.at[0].set(1)), jax.jit(lambda t, y: (t + y[:, :4]).sum(0))
-    return {"add": lambda: add(x, y), "mul": lambda: mul(x, y), "add_": lambda: add(x, y), "mm 64": lambda: mm(a, b),
-            "chain": lambda: sum_(write(slice_(x)), y)}
+def jax_cases(jax):
+    """({name: function}, {name: function}): compiled operator by operator, and eager."""
+    np = jax.numpy
+    x, y, a, b = np.ones((8, 8)), np.ones((8, 8)), np.ones((64, 64)), np.ones((64, 64))
+    add, mul, mm = jax.jit(np.add), jax.jit(np.multiply), jax.jit(np.matmul)
+    row, sin, less = jax.jit(lambda x: x[3] * 2), jax.jit(np.sin), jax.jit(lambda x: x - 1)
+    slice_, write = jax.jit(lambda x: x[2:6].T * 2), jax.jit(lambda t: t.at[0].set(1))
+    sum_ = jax.jit(lambda t, y: (t + y[:, :4]).sum(0))
+    relu, product, total = jax.jit(lambda x: jax.nn.relu(x - 0.5)), jax.jit(lambda t, y: t.T[2:6] @ y), jax.jit(np.sum)
 
+    def jitted_chain():
+        t = x
+        for _ in range(CHAIN // 4):
+            t = less(add(sin(mul(t, y)), x))
+        return t
 
-def measure(f, calls, finish):
-    start = time.perf_counter_ns()
-    for _ in range(calls):
-        f()
-    submitted = time.perf_counter_ns() - start
-    finish()
-    return submitted / calls / 1e3
+    def chain():
+        t = x
+        for _ in range(CHAIN // 4):
+            t = np.sin(t * y) + x - 1
+        return t
+
+    def written():
+        return ((x[2:6].T * 2).at[0].set(1) + y[:, :4]).sum(0)
+
+    return (
+        {
+            "add": lambda: add(x, y),
+            "mul": lambda: mul(x, y),
+            "add_": lambda: add(x, y),
+            "mm 64": lambda: mm(a, b),
+            "x[i] * 2": lambda: row(x),
+            "written": lambda: sum_(write(slice_(x)), y),
+            "mixed": lambda: total(product(relu(x), y)),
+            "1,000": jitted_chain,
+        },
+        {
+            "add": lambda: x + y,
+            "mul": lambda: x * y,
+            "add_": lambda: x + y,
+            "mm 64": lambda: a @ b,
+            "x[i] * 2": lambda: x[3] * 2,
+            "written": written,
+            "mixed": lambda: (jax.nn.relu(x - 0.5).T[2:6] @ y.reshape(8, 8)).sum(),
+            "1,000": chain,
+        },
+    )
 
 
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--rounds", type=int, default=30)
     parser.add_argument("--calls", type=int, default=300)
+    parser.add_argument("--json")
     args = parser.parse_args()
+    torch.set_num_threads(common.CORES)
+    jax, where = common.jax_on_our_plugin()
     import torch_tpu
     from torch_tpu import _C
 
-    torch.set_num_threads(1)
-    contestants = {"tpu": (torch_cases("tpu"), torch.tpu.synchronize), "torch cpu": (torch_cases("cpu"), lambda: None)}
-    if jax is not None:
-        contestants["jax.jit"] = (jax_cases(), lambda: jax.effects_barrier())
-    bare = getattr(_C, "bench_execute", None)
-    times = {}
-    for f, finish in [(f, finish) for cases, finish in contestants.values() for f in cases.values()]:
-        measure(f, 50, finish)  # compiles, warms
-    if bare:
-        bare(100)
-    compiles = torch_tpu.counters()["compiles"]
-    for _ in range(args.rounds):
-        for name in ("add", "mul", "add_", "mm 64", "chain"):
-            for who, (cases, finish) in contestants.items():
-                times.setdefault((name, who), []).append(measure(cases[name], args.calls, finish))
-        if bare:
-            times.setdefault(("add", "bare"), []).append(bare(args.calls) / 1e3)
-    assert torch_tpu.counters()["compiles"] == compiles, "the loop compiled"
-    median = {k: statistics.median(v) for k, v in times.items()}
-    floor = median.get(("add", "bare"))
-    print(f"us a call, median of {args.rounds} rounds of {args.calls} calls; {os.cpu_count()} cores, plugin {_C.plugin_path().rsplit('/', 1)[-1]}")
-    print(f"{'':8}{'tpu':>9}{'torch cpu':>11}{'jax.jit':>9}{'tpu/cpu':>9}{'tpu/jax':>9}{'tpu/bare':>10}")
-    for name in ("add", "mul", "add_", "mm 64", "chain"):
-        t, c, j = (median.get((name, who)) for who in ("tpu", "torch cpu", "jax.jit"))
-        cells = [f"{t:9.2f}", f"{c:11.2f}", f"{j:9.2f}" if j else f"{'-':>9}", f"{t / c:9.2f}", f"{t / j:9.2f}" if j else f"{'-':>9}",
-                 f"{t / floor:10.2f}" if floor and name in ("add", "mul", "add_") else f"{'':>10}"]
-        print(f"{name:8}" + "".join(cells))
-    if floor:
-        print(f"bare PJRT call of the add program: {floor:.2f} us")
-    else:
-        print("bare PJRT call: the extension was built without bench_execute")
-    print("chain: x[2:6].t() * 2, a row written, an add with y[:, :4], a sum: 4 device operators here, 3 programs for JAX")
+    modes = ["strict", "fuse", "debug"]
+    sides = {m: (torch_cases("tpu"), torch.tpu.synchronize) for m in modes}
+    sides["torch cpu"] = (torch_cases("cpu"), lambda: None)
+    if jax:
+        for who, cases in zip(("jax.jit", "jax eager"), jax_cases(jax)):
+            sides[who] = ({name: (f, 1) for name, f in cases.items()}, jax.effects_barrier)
+
+    # A mode is entered for a turn, not for a call. Results live until all are there: what nobody holds may be left out.
+    def turn(who, name, calls):
+        cases, finish = sides[who]
+        f = cases[name][0]
+
+        def run():
+            kept = [f() for _ in range(calls)]
+            finish()
+            return len(kept)
+
+        def run_in_mode():
+            with torch_tpu.set_eager_mode(who):
+                return run()
+
+        return run_in_mode if who in modes else run
+
+    order = [*modes, "torch cpu", "jax.jit", "jax eager"]
+    t, executions, bare = {}, {}, []
+    for name, (_, cost) in torch_cases("cpu").items():
+        calls = max(1, args.calls // cost)
+        contestants = {who: (turn(who, name, calls), 1, lambda: None) for who in sides}
+        for f, _, _ in contestants.values():
+            common.warm(f)
+        for mode in modes:
+            executions[mode, name] = common.counted(turn(mode, name, calls))["executions"] / calls
+        if name == "add":
+            floor = functools.partial(_C.bench_execute, calls)  # compiles, and times itself
+            contestants["bare"] = (lambda: bare.append(floor() / 1e3), 1, lambda: None)
+        before = torch_tpu.counters()["compiles"]
+        medians = common.take_turns(contestants, args.rounds)
+        assert torch_tpu.counters()["compiles"] == before, f"{name} compiled after warm-up"
+        t.update({(name, who): us / calls for who, us in medians.items()})
+    rows = []
+    for name in torch_cases("cpu"):
+        of = {who: t.get((name, who)) for who in order}
+        rows.append(
+            [
+                name,
+                *(common.number(of[who]) for who in order),
+                common.ratio(of["strict"], of["jax.jit"]),
+                common.ratio(of["strict"], of["jax eager"]),
+                common.ratio(of["fuse"], of["strict"]),
+                common.ratio(of["debug"], of["strict"]),
+                *(f"{executions[mode, name]:.4g}" for mode in modes),
+            ]
+        )
+    print(
+        f"\n{common.CORES} cores and threads each, medians of {args.rounds} rounds, plugin {_C.plugin_path()}, "
+        f"JAX on {where}; the bare PJRT call of the add program: {statistics.median(bare):.2f} us"
+    )
+    head = [
+        "",
+        *order,
+        "strict/jax.jit",
+        "strict/jax eager",
+        "fuse/strict",
+        "debug/strict",
+        *(f"executions {m}" for m in modes),
+    ]
+    common.report(args, "eager", **{"us a call": common.table(head, rows)})
 
 
 if __name__ == "__main__":

@@ -1,0 +1,144 @@
+"""Milliseconds for a full training step: forward, loss, backward, AdamW, and the loss read on the host.
+
+In GPT small dispatch dominates, in GPT base matrix products do; ViT and a ResNet block beside them. Contestants: the
+eager modes, torch.compile(backend="tpu"), plain torch on the CPU, Inductor, and jax.jit of the same model, optimizer,
+weights and data, on the same plugin where JAX can load it. Each one's first losses must be torch CPU's.
+
+  python bench/train.py [--models "GPT small,ViT"] [--only strict,jax.jit] [--rounds 15] [--json FILE]"""
+
+import argparse
+import time
+import warnings
+
+import common
+import models
+import torch
+import torch_tpu
+
+CHECKED = 5  # steps whose losses are compared
+TURN = 0.15  # seconds of one turn, about
+
+
+def eager(name, mode):
+    step = models.torch_step(*models.make(name, "tpu"))
+
+    def run():
+        with torch_tpu.set_eager_mode(mode):
+            return step().item()
+
+    return run
+
+
+def on_torch(name, device, compiler=None):
+    step = models.torch_step(*models.make(name, device), compiler=compiler)
+    return lambda: step().item()
+
+
+def on_jax(name, jax):
+    step = models.jax_step(jax, name, *models.make(name))
+    return lambda: float(step())
+
+
+def contestants(jax):
+    """{name: a function of a model's name that makes its step}, for what is there."""
+    found = {"torch cpu": lambda name: on_torch(name, "cpu")}
+    for mode in ("strict", "fuse"):
+        found[mode] = lambda name, mode=mode: eager(name, mode)
+    found["compiled"] = lambda name: on_torch(name, "tpu", "tpu")
+    found["inductor"] = lambda name: on_torch(name, "cpu", "inductor")
+    if jax:
+        found["jax.jit"] = lambda name: on_jax(name, jax)
+    return found
+
+
+def checked_steps(name, makers):
+    """{contestant: step} of those whose first losses are torch CPU's; says of the others why not."""
+    steps, want = {}, None
+    for who, make in makers.items():
+        torch._dynamo.reset()
+        try:
+            step = make(name)
+            losses = torch.tensor([step() for _ in range(CHECKED)])
+        except Exception as error:
+            print(f"{name}: {who} does not run: {type(error).__name__}: {str(error).splitlines()[0][:200]}", flush=True)
+            continue
+        want = losses if want is None else want
+        if torch.allclose(losses, want, rtol=1e-3, atol=1e-4):
+            steps[who] = step
+        else:
+            print(f"{name}: {who} DIFFERS: losses {losses.tolist()}, torch CPU's {want.tolist()}", flush=True)
+    return steps
+
+
+def strict_counts(step):
+    """What one strict step does, once warm: counts, and aten operators called on the device."""
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    class Count(TorchDispatchMode):
+        calls = views = 0
+
+        def __torch_dispatch__(self, op, types, args=(), kwargs=None):
+            self.calls += 1
+            self.views += op.is_view
+            return op(*args, **(kwargs or {}))
+
+    counts = common.counted(step)
+    with Count() as seen:
+        step()
+    return counts, seen.calls, seen.views
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--models", default=",".join(models.MODELS))
+    parser.add_argument("--only", default="")
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--json")
+    args = parser.parse_args()
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(common.CORES)
+    jax, where = common.jax_on_our_plugin()
+    makers = contestants(jax)
+    if args.only:
+        makers = {who: m for who, m in makers.items() if who in args.only.split(",") or who == "torch cpu"}
+    order = ["strict", "fuse", "compiled", "jax.jit", "torch cpu", "inductor"]
+    rows, counts = [], []
+    for name in args.models.split(","):
+        steps = checked_steps(name, makers)
+        turns = {}
+        for who, step in steps.items():
+            common.warm(step)
+            start = time.perf_counter()
+            step()
+            calls = max(1, int(TURN / (time.perf_counter() - start)))
+            turns[who] = (step, calls, lambda: None)  # a step has waited for its loss
+        t = {}
+        late = common.built(common.counted(lambda: t.update(common.take_turns(turns, args.rounds))))
+        assert not late, f"{name}: {late} programs were built after warm-up"
+        t = {who: us / 1e3 for who, us in t.items()}
+        rows.append(
+            [
+                name,
+                *(common.number(t.get(who)) for who in order),
+                common.ratio(t.get("fuse"), t.get("strict")),
+                common.ratio(t.get("fuse"), t.get("jax.jit")),
+                common.ratio(t.get("compiled"), t.get("jax.jit")),
+            ]
+        )
+        if "strict" in steps:
+            with torch_tpu.set_eager_mode("strict"):
+                c, calls, views = strict_counts(steps["strict"])
+            counts.append(
+                [name, calls, views, c["executions"], c["scalar_uploads"], c["bytes_to_device"], c["bytes_from_device"]]
+            )
+    print(f"\n{common.CORES} cores and threads each, plugin {torch.tpu.get_device_properties().plugin}, JAX on {where}")
+    figures = {"ms a training step": common.table(["", *order, "fuse/strict", "fuse/jax", "compiled/jax"], rows)}
+    if counts:
+        figures["a strict step"] = common.table(
+            ["", "aten calls", "of them views", "executions", "scalars sent", "bytes sent", "bytes read"], counts
+        )
+    common.report(args, "train", **figures)
+
+
+if __name__ == "__main__":
+    main()
