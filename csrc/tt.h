@@ -29,7 +29,7 @@ typedef enum tt_code {
 
 typedef struct tt_error {
   tt_code code;
-  char where[64];      /* the operator or the PJRT function that failed, "" if unknown */
+  char where[256];     /* the operator or the PJRT function that failed, "" if unknown; may name the user's line as well */
   char message[1472];  /* one line, no trailing newline; longer texts end in "..." */
 } tt_error;
 
@@ -186,8 +186,8 @@ typedef struct tt_output {
 /* Strict: a call is submitted when it is made. Debug: it also waits for its results, and conditions on values (indices in
  * range ...) raise as they do on the CPU. Fuse: calls may be put off, to run as one program. */
 typedef enum tt_mode { TT_MODE_STRICT, TT_MODE_DEBUG, TT_MODE_FUSE } tt_mode;
-enum { TT_MODES = 3, TT_MODE_MASK = 3, TT_SETTINGS = 4, TT_MODE_UNSET = 255 };
-/* Settings are a mode. The process has some, at first those of the environment; a thread may have its own for a while. */
+enum { TT_MODES = 3, TT_MODE_MASK = 3, TT_MODE_NONFINITE = 4, TT_SETTINGS = 8, TT_MODE_UNSET = 255 };
+/* Settings are a mode, with TT_MODE_NONFINITE added: in Debug mode the call fails that makes the first nan or infinity. The process has some, at first those of the environment; a thread may have its own for a while. */
 TT_API void tt_mode_set(unsigned settings);       /* the process's */
 TT_API unsigned tt_mode_settings(void);           /* of the calling thread: its own, those it inherits, else the process's */
 TT_API tt_mode tt_get_mode(void);                 /* their mode */
@@ -197,8 +197,9 @@ TT_API void tt_mode_leave(unsigned before);
 /* inherited() is asked in threads without own settings while any thread has some; TT_MODE_UNSET: the process's hold. */
 TT_API void tt_mode_set_inherited(unsigned (*inherited)(void));
 TT_API tt_code tt_mode_from_env(unsigned *settings, tt_error *err); /* what the environment says: docs/environment.md */
-/* Set by tt_call_begin. DEBUG: conditions are checked; part of the key. WAIT: the call waits for its results; not part of it. */
-enum { TT_CALL_DEBUG = 8, TT_CALL_WAIT = 64 };
+/* Set by tt_call_begin. DEBUG: conditions are checked. NONFINITE: also of what is computed. Parts of the key. WAIT: the call
+ * waits for its results; no part of it. */
+enum { TT_CALL_DEBUG = 8, TT_CALL_NONFINITE = 16, TT_CALL_WAIT = 64 };
 
 enum { TT_CALL_ARGS = 24, TT_CALL_SLOTS = 24, TT_CALL_WORDS = 160 };
 
@@ -209,6 +210,7 @@ typedef struct tt_call {
   int device;
   uint32_t flags;          /* bits 0-1: float32 matmul precision, 0 highest 1 high 2 medium; bit 2: deterministic; TT_CALL_DEBUG */
   const tt_arg *args;      /* variant->n_args of them, borrowed until the call returns */
+  const char *place;       /* what failures name in place of the operator: it and its line. Borrowed for ever; NULL: the operator */
   /* Private: distinct storages in order of first use, the key, run-time values. Spill to the heap when large. */
   uint32_t n_slots, n_words, cap_slots, cap_words;
   bool shares; /* two of its tensors are of one storage */
@@ -224,6 +226,7 @@ typedef struct tt_plan tt_plan; /* lives for ever; any thread */
 /* Packs the key of *call. Must precede the functions below; tt_call_end releases what it spilled. */
 TT_API tt_code tt_call_begin(tt_call *call, tt_error *err);
 TT_API void tt_call_end(tt_call *call);
+TT_API void tt_call_describe(const tt_call *call, char *out, size_t room); /* "add.Tensor(float32[3], float32[3])" */
 /* The plan for the call if it is known: no lock, no allocation. Borrowed; NULL on a miss. */
 TT_API const tt_plan *tt_plan_find(const tt_call *call);
 /* Lowers and compiles the call. outputs: the new tensors it returns, in order, lists flattened, results that are

@@ -14,6 +14,7 @@ const tt_env_row tt_env_table[] = {
   {"TORCH_TPU_CACHE_DIR", "folder of compiled programs; $XDG_CACHE_HOME/torch_tpu or ~/.cache/torch_tpu if unset"},
   {"TORCH_TPU_CACHE_ONLY", "1 makes an error of each program that would have to be compiled: only what a cache holds runs"},
   {"TORCH_TPU_CACHE_SHARED", "folder of compiled programs that machines share: read after this machine's, written like it; none if unset"},
+  {"TORCH_TPU_CHECK_NONFINITE", "1: with TORCH_TPU_EAGER_MODE=debug the operator that makes the first nan or infinity raises"},
   {"TORCH_TPU_CPU_DEVICES", "how many devices the CPU plugin shows; 1 if unset"},
   {"TORCH_TPU_DEFER_AND_FUSE", "1 is TORCH_TPU_EAGER_MODE=fuse, which goes first"},
   {"TORCH_TPU_DUMP", "folder that gets the StableHLO text of every program, as <digest>.mlir"},
@@ -23,6 +24,7 @@ const tt_env_row tt_env_table[] = {
   {"TORCH_TPU_LAUNCH_BLOCKING", "1 waits for the results of each call in every mode, so that what fails raises at its line"},
   {"TORCH_TPU_LOG", "1 logs decisions (compiles, cache hits), 2 logs each execution as well; to stderr"},
   {"TORCH_TPU_PLUGIN", "path of the PJRT plugin to load; found by itself if unset"},
+  {"TORCH_TPU_TRACE_STACKS", "1 remembers the line of each call, for the messages of what fails later and of a full memory"},
   {"TORCH_TPU_XLA_OPTIONS", "options for the compiler, as name=value,name=value"},
   {NULL, NULL},
 };

@@ -94,6 +94,8 @@ struct tt_plan {
 
 void tt_plans_clear(void); /* forgets all plans: for leak checks, while no call runs */
 
+void tt_describe_shape(char *out, size_t room, tt_dtype dtype, int rank, const int64_t *dims); /* "float32[2, 3]" */
+
 /* ---- traces ---- */
 struct tt_trace {
   hlo_module *m;
@@ -127,6 +129,8 @@ void tt_trace_write(tt_trace *t, const tt_tensor *x, hlo value);
 hlo tt_trace_operand(tt_trace *t, tt_operand o, tt_dtype dtype, int rank, const int64_t *dims); /* a new parameter */
 /* Lowers a call without a rule by the decompose function. */
 void tt_trace_decompose(tt_trace *t, const tt_call *call, const tt_output *outputs, int n_outputs, hlo *values);
+/* Conditions that the call makes no nan and no infinity. */
+void tt_trace_require_finite(tt_trace *t, const tt_output *outputs, int n_outputs, hlo *values);
 uint32_t tt_mode_flags(void); /* what the calling thread's mode adds to the flags of a call */
 /* Debug mode: a condition of the program, all of them as one value, and what they said. */
 void tt_trace_require(tt_trace *t, hlo pair, tt_code code, const char *message);

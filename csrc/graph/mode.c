@@ -43,7 +43,7 @@ tt_code tt_mode_from_env(unsigned *settings, tt_error *err) {
   *settings = says_yes("TORCH_TPU_DEFER_AND_FUSE") ? TT_MODE_FUSE : TT_MODE_STRICT;
   for (unsigned m = 0; name && m < TT_MODES; m++)
     if (!strcmp(name, names[m])) {
-      *settings = m;
+      *settings = m | (says_yes("TORCH_TPU_CHECK_NONFINITE") ? TT_MODE_NONFINITE : 0);
       return TT_OK;
     }
   return name ? tt_fail(err, TT_INVALID_ARGUMENT, "", "TORCH_TPU_EAGER_MODE: expected strict, debug or fuse, got %s", name) : TT_OK;
@@ -67,7 +67,9 @@ uint32_t tt_mode_flags(void) {
     always = (says_yes("TORCH_TPU_ENABLE_DEBUG_CHECKS") ? TT_CALL_DEBUG : 0) | (says_yes("TORCH_TPU_LAUNCH_BLOCKING") ? TT_CALL_WAIT : 0);
     atomic_store_explicit(&switches, always, memory_order_relaxed);
   }
-  return always | (tt_get_mode() == TT_MODE_DEBUG ? TT_CALL_DEBUG | TT_CALL_WAIT : 0);
+  unsigned settings = tt_mode_settings();
+  if ((settings & TT_MODE_MASK) != TT_MODE_DEBUG) return always;
+  return always | TT_CALL_DEBUG | TT_CALL_WAIT | (settings & TT_MODE_NONFINITE ? TT_CALL_NONFINITE : 0);
 }
 
 tt_mode tt_get_mode(void) { return (tt_mode)(tt_mode_settings() & TT_MODE_MASK); }

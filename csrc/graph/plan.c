@@ -187,7 +187,10 @@ static tt_plan *build(const tt_call *call, const tt_output *outputs, int n_outpu
   tt_plan *p = NULL;
   hlo *values = hlo_alloc(t.m, ((size_t)n_outputs + 1) * sizeof *values);
   if (!values) hlo_get_error(t.m, err);
-  else if (!tt_lower_call(&t, call, outputs, n_outputs, values, err)) p = plan_of_trace(&t, outputs, n_outputs, values, err);
+  else if (!tt_lower_call(&t, call, outputs, n_outputs, values, err)) {
+    if (call->flags & TT_CALL_NONFINITE) tt_trace_require_finite(&t, outputs, n_outputs, values);
+    p = plan_of_trace(&t, outputs, n_outputs, values, err);
+  }
   if (!p && !err->where[0]) strncpy(err->where, call->variant->name, sizeof err->where - 1);
   tt_trace_deinit(&t);
   return p;

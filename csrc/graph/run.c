@@ -96,7 +96,7 @@ tt_code tt_plan_run(const tt_plan *p, const tt_call *call, tt_storage **results,
     sched_yield();
   }
   if (p->executable &&
-      tt_executable_run(p->executable, call->device, p->name, (int)n, args, p->donate, (int)p->n_results, p->types, outs, err))
+      tt_executable_run(p->executable, call->device, call->place ? call->place : p->name, (int)n, args, p->donate, (int)p->n_results, p->types, outs, err))
     goto failed;
   tt_tally(executions, p->executable != NULL);
   uint32_t n_results = p->n_results;

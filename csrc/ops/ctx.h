@@ -15,6 +15,9 @@ struct tt_ctx_env {
   void (*require)(void *user, hlo pair, tt_code code, const char *message);
 };
 
+/* A condition as require takes it: ok has an element or more; about as in tt_require. */
+hlo tt_condition(hlo_module *m, hlo ok, hlo about);
+
 /* Chooses the compute dtype of *c from its arguments, runs the row's rule, converts result[k] to want[k].dtype and checks its
  * dims. The caller has filled m, op, n_args, args, want, n_results, env and precision, and left the rest zero. n_args leaves
  * out= arguments out: they are no operands. */

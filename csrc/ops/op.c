@@ -230,20 +230,24 @@ hlo tt_random_bits(tt_ctx *c, int i, tt_dtype t, int rank, const int64_t *dims) 
 
 bool tt_debug(tt_ctx *c) { return c->env->require && !hlo_failed(c->m); }
 
+hlo tt_condition(hlo_module *m, hlo ok, hlo about) {
+  int64_t n = hlo_numel(ok), one = 1;
+  int zero = 0;
+  tt_dtype t = n < INT32_MAX ? TT_I32 : TT_I64;
+  hlo none = hlo_int(m, t, n), place = hlo_select(m, hlo_flatten(m, ok), none, hlo_iota(m, t, 1, &n, 0));
+  hlo first = hlo_reduce(m, "minimum", place, none, 1, &zero);
+  hlo fails = hlo_convert(m, hlo_compare(m, "NE", first, none), TT_I64), element = hlo_full(m, TT_I64, 1, &one, 0);
+  if (about) element = hlo_dynamic_slice(m, hlo_convert(m, hlo_flatten(m, about), TT_I64), &first, &one);
+  hlo pair[2] = {hlo_reshape(m, fails, 1, &one), element};
+  return hlo_concat(m, 2, pair, 0);
+}
+
 static void require(tt_ctx *c, hlo ok, hlo about, tt_code code, const char *format, va_list args) {
   enum { LONGEST = 256 };
   char *message = hlo_alloc(c->m, LONGEST);
-  int64_t n = hlo_numel(ok), one = 1;
-  int zero = 0;
-  if (!message || n == 0) return;
+  if (!message || hlo_numel(ok) == 0) return;
   vsnprintf(message, LONGEST, format, args);
-  tt_dtype t = n < INT32_MAX ? TT_I32 : TT_I64;
-  hlo none = hlo_int(c->m, t, n), place = hlo_select(c->m, hlo_flatten(c->m, ok), none, hlo_iota(c->m, t, 1, &n, 0));
-  hlo first = hlo_reduce(c->m, "minimum", place, none, 1, &zero);
-  hlo fails = hlo_convert(c->m, hlo_compare(c->m, "NE", first, none), TT_I64), element = hlo_full(c->m, TT_I64, 1, &one, 0);
-  if (about) element = hlo_dynamic_slice(c->m, hlo_convert(c->m, hlo_flatten(c->m, about), TT_I64), &first, &one);
-  hlo pair[2] = {hlo_reshape(c->m, fails, 1, &one), element};
-  c->env->require(c->env->user, hlo_concat(c->m, 2, pair, 0), code, message);
+  c->env->require(c->env->user, tt_condition(c->m, ok, about), code, message);
 }
 
 void tt_require(tt_ctx *c, hlo ok, hlo about, tt_code code, const char *format, ...) {

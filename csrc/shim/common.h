@@ -38,7 +38,7 @@ struct DeviceScope {                                          // the thread's cu
 const at::Generator &default_generator(c10::DeviceIndex device); // -1: of the current one
 tt_generator *generator_of(const at::Generator &g);              // throws if it is not a tpu generator
 
-[[noreturn]] void raise(const tt_error &e);
+[[noreturn]] void raise(const tt_error &e, const std::string &more = {}); // more: what stands behind the message
 inline void check(tt_code code, const tt_error &e) {
   if (C10_UNLIKELY(code != TT_OK)) raise(e);
 }
@@ -54,6 +54,12 @@ struct GilRelease {
 // ---- dtypes ----
 uint8_t dtype_of(c10::ScalarType t); // throws for what the core has no name for
 c10::ScalarType scalar_type_of(uint8_t dtype);
+
+// ---- places.cpp: lines of the user's program ----
+// "file.py:12 in forward", with source also ": the line's text"; else "the backward of LogBackward0". "" if no Python is running.
+std::string user_line(bool source);
+const char *place_of(const char *name); // "log at file.py:12 in forward", for ever; only if tracing_stacks
+extern const bool tracing_stacks;       // TORCH_TPU_TRACE_STACKS
 
 // ---- tensors ----
 void release_storage(void *s);

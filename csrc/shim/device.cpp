@@ -24,9 +24,10 @@ static std::mutex client_lock;
 static tt_code (*lazy_init)(tt_error *err);
 
 // ---- errors ----
-void raise(const tt_error &e) {
+void raise(const tt_error &e, const std::string &more) {
   std::string text = e.message;
   if (e.where[0] && text.find(e.where) == std::string::npos) text += std::string(" (") + e.where + ")";
+  text += more;
   switch (e.code) {
     case TT_RESOURCE_EXHAUSTED: TORCH_CHECK_WITH(OutOfMemoryError, false, text);
     case TT_UNIMPLEMENTED: TORCH_CHECK_NOT_IMPLEMENTED(false, text);

@@ -216,8 +216,18 @@ static void fill(tt_call *c, const Entry &e, const Frame &f) {
   c->device = f.device;
   c->flags = flags_of(e);
   c->args = f.args;
+  c->place = C10_UNLIKELY(tracing_stacks) ? place_of(e.variant.name) : nullptr;
   c->n_slots = c->n_words = 0;
   tt_default_dtype = static_cast<tt_dtype>(dtype_of(c10::get_default_dtype_as_scalartype()));
+}
+
+// What a run raises: where the user can do something about it, with the operator, its shapes and the line.
+[[noreturn]] static C10_NOINLINE void raise_of_run(const tt_call &c, const tt_error &err) {
+  if (!(c.flags & TT_CALL_DEBUG) && !tracing_stacks) raise(err);
+  char call[512];
+  tt_call_describe(&c, call, sizeof call);
+  std::string line = user_line(true);
+  raise(err, "\n  in " + std::string(call) + (line.empty() ? "" : ", at " + line));
 }
 
 // ---- results ----
@@ -617,7 +627,7 @@ void call(Entry &e, torch::jit::Stack *stack) {
     many.resize(n);
     results = many.data();
   }
-  check(tt_plan_run(plan, &c, results, &err), err);
+  if (C10_UNLIKELY(tt_plan_run(plan, &c, results, &err) != TT_OK)) raise_of_run(c, err);
   if (C10_LIKELY(e.returns.size() == 1 && !e.returns[0].list)) { // nearly all
     c10::IValue r = e.returns[0].alias >= 0 ? std::move(args[e.returns[0].alias])
                                             : c10::IValue(wrap(results[0], *tt_plan_output(plan, 0)));
@@ -653,7 +663,7 @@ void call_with_outputs(Entry &e, torch::jit::Stack *stack, const std::vector<tt_
       plan = tt_plan_build(&c, outputs.data(), n, &err);
     }
     if (!plan) raise(err);
-    check(tt_plan_run(plan, &c, results.data(), &err), err);
+    if (tt_plan_run(plan, &c, results.data(), &err)) raise_of_run(c, err);
   }
   put_results(e, stack, n, results.data(), [&](int k) -> const tt_output & { return outputs[k]; });
 }

@@ -33,6 +33,8 @@ static const tt_variant *variant_of(bool in_place) {
   return &variants[in_place];
 }
 
+static const char *place; /* of the calls to come */
+
 /* self + alpha * other for two whole [3, 4] float32 tensors; in place if result is NULL. */
 static tt_code add(tt_client *c, int device, tt_storage *a, tt_storage *b, double alpha, tt_storage **result, tt_error *err) {
   const tt_variant *v = variant_of(!result);
@@ -41,7 +43,7 @@ static tt_code add(tt_client *c, int device, tt_storage *a, tt_storage *b, doubl
   tt_arg args[3] = {{.tag = TT_ARG_TENSOR, .tensor = &self}, {.tag = TT_ARG_TENSOR, .tensor = &other},
                     {.tag = TT_ARG_SCALAR, .dtype = TT_F64, .number.f = alpha}};
   if (alpha == 1) args[2] = (tt_arg){.tag = TT_ARG_SCALAR, .dtype = TT_I64, .number.i = 1};
-  tt_call call = {.variant = v, .client = c, .device = device, .args = args};
+  tt_call call = {.variant = v, .client = c, .device = device, .args = args, .place = place};
   tt_output output = {true, TT_F32, 2, sizes, strides};
   tt_code code = tt_call_begin(&call, err);
   if (code) return code;
@@ -180,3 +182,40 @@ static tt_code resizes(tt_error *err) {
 }
 TEST(test_faults_of_calls) { FAULT_LOOP(calls); }
 TEST(test_faults_of_resizing) { FAULT_LOOP(resizes); }
+
+TEST(test_a_later_failure_names_the_place) {
+  tt_error err;
+  tt_client *c;
+  EXPECT_MADE(c = tt_client_create(test_fake(), 0, &err), err);
+  for (int named = 0; named < 2; named++) {
+    tt_storage *a, *b, *r;
+    EXPECT_MADE(a = storage_of(c, 0, 1, &err), err);
+    EXPECT_MADE(b = storage_of(c, 0, 2, &err), err);
+    atomic_store(&test_control()->async, 1);
+    atomic_store(&test_control()->fail_async, 1);
+    place = named ? "add.Tensor at train.py:7 in step" : NULL;
+    EXPECT_OK(add(c, 0, a, b, 1, &r, &err), err);
+    place = NULL;
+    EXPECT_INT(tt_client_synchronize(c, 0, &err), TT_INTERNAL);
+    EXPECT_TEXT(err.where, named ? "add.Tensor at train.py:7 in step" : "add.Tensor");
+    tt_storage_release(a);
+    tt_storage_release(b);
+    tt_storage_release(r);
+  }
+  test_let_go(c);
+}
+
+TEST(test_calls_are_described) {
+  char text[200];
+  int64_t dims[2] = {2, 3};
+  tt_storage *s = (tt_storage *)dims; /* not looked at */
+  tt_tensor t = {.storage = s, .sizes = dims, .strides = dims, .dtype = TT_BF16, .rank = 2}, scalar = {.storage = s, .dtype = TT_I64};
+  tt_arg list[2] = {{.tag = TT_ARG_TENSOR, .tensor = &scalar}, {.tag = TT_ARG_TENSOR, .tensor = &t}};
+  tt_arg args[3] = {{.tag = TT_ARG_TENSOR, .tensor = &t}, {.tag = TT_ARG_INT, .number.i = 4}, {.tag = TT_ARG_LIST, .count = 2, .list = list}};
+  tt_variant v = {.name = "op", .n_args = 3};
+  tt_call call = {.variant = &v, .args = args};
+  tt_call_describe(&call, text, sizeof text);
+  EXPECT_TEXT(text, "op(bfloat16[2, 3], [int64[], bfloat16[2, 3]])");
+  tt_call_describe(&call, text, 12);
+  EXPECT_TEXT(text, "op(bfloat16");
+}

@@ -74,7 +74,7 @@ def debug():
 def words(fn, *args):
     with pytest.raises(Exception) as caught:
         fn(*args)
-    return type(caught.value), str(caught.value)
+    return type(caught.value), str(caught.value).partition("\n  in ")[0]
 
 
 @pytest.mark.parametrize("name", REFUSED)
@@ -149,3 +149,87 @@ def test_the_mode_is_part_of_the_key(counted):
     with counted() as c:
         a[i]
     assert c.built == 0
+
+
+# ---- who made it, and where ----
+def told(fn):
+    with pytest.raises(Exception) as caught:
+        fn()
+    return caught.type, str(caught.value)
+
+
+def here(offset):
+    import sys
+
+    return f"{__file__}:{sys._getframe(1).f_lineno + offset} in "
+
+
+def test_errors_name_the_operator_its_shapes_and_the_line(debug):
+    y, i = x.to("tpu"), torch.tensor([0, 9], device="tpu")
+    place = here(1)
+    kind, text = told(lambda: y[i])
+    assert kind is IndexError and text.startswith("index 9 is out of bounds for dimension 0 with size 3\n")
+    assert f"in index.Tensor(float32[3, 4], [int64[2]]), at {place}<lambda>: kind, text = told(lambda: y[i])" in text
+    line = here(2)
+    with pytest.raises(IndexError) as caught:
+        F.embedding(i, y)  # the line is the user's, not torch's own that calls the operator
+    assert f"at {line}test_errors_name_the_operator_its_shapes_and_the_line: F.embedding(i, y)" in str(caught.value)
+
+
+@pytest.fixture
+def finite():
+    with torch_tpu.set_eager_mode("debug", check_nonfinite=True):
+        yield
+
+
+MADE = {
+    "log": (lambda a: (a - 2).log(), "log made nan at element 0 of its result, float32[3]"),
+    "log of 0": (lambda a: (a - 1).log(), "log made infinity at element 0"),
+    "1 / 0": (lambda a: a / 0, "div.Tensor made infinity at element 0"),
+    "0 / 0": (lambda a: (a - 3) / (a - 3), "div.Tensor made nan at element 2"),
+    "in place": (lambda a: (a - 3).sqrt_(), "sqrt_ made nan at element 0 of what it writes, float32[3]"),
+    "narrow": (lambda a: (a * 30000).half(), "made infinity at element 2 of its result, float16[3]"),
+    "bfloat16": (lambda a: a.bfloat16().sub(5).log(), "log made nan at element 0 of its result, bfloat16[3]"),
+    "complex": (lambda a: torch.complex(a, a) / 0, "div.Tensor made nan at element 0 of its result, complex64[3]"),
+    "integers": (lambda a: a.long() / 0, "div.Tensor made infinity"),
+    "several results": (lambda a: torch.std_mean(a[:1]), "std_mean.correction made nan at element 0 of result 0, float32[]"),
+    "a list": (lambda a: torch._foreach_log([a, a - 2]), "_foreach_log made nan at element 0 of result 1, float32[3]"),
+    "decomposed": (lambda a: torch.special.xlog1py(a, a - 5), "made nan at element 0"),
+    "nan from infinity": (lambda a: torch.full_like(a, float("-inf")).softmax(0), "_softmax made nan at element 0"),
+    "backward": (lambda a: (a - 1).requires_grad_().sqrt().sum().backward(), "at the backward of SqrtBackward0"),
+}
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_the_first_nan_is_found(finite, name):
+    fn, message = MADE[name]
+    a = torch.tensor([1.0, 2.0, 3.0], device="tpu")
+    kind, text = told(lambda: fn(a))
+    assert kind is RuntimeError and message in text, text
+    assert a.tolist() == [1, 2, 3]
+    assert name == "backward" or f", at {__file__}:" in text
+
+
+def test_what_is_given_as_infinite_passes(finite):
+    a = torch.tensor([1.0, 2.0, 3.0], device="tpu")
+    masked = a.masked_fill(a > 2, float("-inf"))
+    assert masked.softmax(0)[2] == 0 and masked.exp().tolist()[2] == 0
+    assert torch.full((2,), float("nan"), device="tpu").isnan().all() and torch.where(a > 1, a, float("inf"))[0] == float("inf")
+    assert (torch.tensor([float("nan"), 1.0], device="tpu") + 1).isnan().tolist() == [True, False]
+    assert torch.zeros(0, device="tpu").log().shape == (0,) and a.long().sum() == 6
+
+
+def test_checks_of_results_are_asked_for(python):
+    code = "import torch\nprint((torch.ones(2, device='tpu') - 2).log().isnan().all().item())"
+    assert python(code, TORCH_TPU_EAGER_MODE="debug")[1] == "True\n"
+    status, out, err = python(code, TORCH_TPU_EAGER_MODE="debug", TORCH_TPU_CHECK_NONFINITE="1")
+    assert status and "log made nan" in err and 'at <string>:2 in <module>' in err
+    with pytest.raises(ValueError, match="check_nonfinite looks at the results of each call, which only debug mode does, not fuse"):
+        torch_tpu.set_eager_mode("fuse", check_nonfinite=True)
+
+
+def test_stacks_name_lines_in_other_modes(python):
+    code = "import torch\nx = torch.ones(300, device='tpu')\ntorch.tpu.set_per_process_memory_fraction(1e-12)\ndef step(x):\n    return x + x\nstep(x)"
+    status, out, err = python(code, TORCH_TPU_TRACE_STACKS="1")
+    assert status and "OutOfMemoryError" in err and "in add.Tensor(float32[300], float32[300]), at <string>:5 in step" in err
+    assert "<string>:5 in step" not in python(code, TORCH_TPU_TRACE_STACKS=None)[2].replace('File "<string>"', "")

@@ -21,6 +21,7 @@ class EagerMode(str, enum.Enum):
 
 
 _MODES = list(EagerMode)  # a mode's number in the native code is its place
+_NONFINITE = 4
 
 
 _contexts = threading.local()  # .open: what mode_leave takes, for each context this thread is in
@@ -40,13 +41,20 @@ class set_eager_mode:
     """Sets the mode: "strict", "debug", "fuse" or an EagerMode.
 
     As a call, of the process, or, inside a context, of what is left of that context. In a with statement, of this thread until its
-    end, and of the threads that run backward for it; others keep theirs. TORCH_TPU_EAGER_MODE says how a process begins."""
+    end, and of the threads that run backward for it; others keep theirs. TORCH_TPU_EAGER_MODE says how a process begins.
 
-    def __init__(self, mode):
+    check_nonfinite, in debug mode: the first operator that makes a nan or an infinity from operands without any raises, and names
+    itself, its shapes and the line."""
+
+    def __init__(self, mode, check_nonfinite=False):
         try:
             self._settings = _MODES.index(EagerMode(mode))
         except ValueError:
             raise ValueError(f"expected strict, debug or fuse, got {mode}") from None
+        if check_nonfinite:
+            if mode != "debug":
+                raise ValueError(f"check_nonfinite looks at the results of each call, which only debug mode does, not {mode}")
+            self._settings += _NONFINITE
         self._before = _C.mode_settings()
         _assign(self._settings)
 
@@ -62,5 +70,5 @@ class set_eager_mode:
 
 def __getattr__(name):
     if name == "eager_mode":  # the mode of the calling thread
-        return _MODES[_C.mode_settings()]
+        return _MODES[_C.mode_settings() % _NONFINITE]
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

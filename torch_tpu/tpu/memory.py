@@ -82,4 +82,4 @@ def set_per_process_memory_fraction(fraction, device=None) -> None:
         raise TypeError("Invalid type for fraction argument, must be `float`")
     if not 0 <= fraction <= 1:
         raise ValueError(f"Invalid fraction value: {fraction}. Allowed range: 0~1")
-    _C.set_memory_limit(int(fraction * mem_get_info(device)[1]) if fraction < 1 else 0)
+    _C.set_memory_limit(max(int(fraction * mem_get_info(device)[1]), 1) if fraction < 1 else 0)
