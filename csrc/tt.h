@@ -261,6 +261,22 @@ TT_API void tt_set_decompose(tt_decompose_fn *fn);
 
 TT_API const tt_op *tt_op_without_rule(void); /* the row of every operator that is lowered by decomposition */
 
+/* ---- DeferAndFuse: calls are recorded in a window of their device and run together ----
+ * In this mode tt_plan_run records. A window is flushed when a host read, a strict call or an upload needs what it is to
+ * fill, when it is full, and by tt_flush. One that repeats (the same plans, wired in the same way, with the same results
+ * still wanted) is one executable; what nobody wants any more is not computed. An error comes at the flush, and again at
+ * each read of what could not be computed. */
+typedef enum tt_flush_reason { TT_FLUSH_READ, TT_FLUSH_FULL, TT_FLUSH_ASKED, TT_FLUSH_REASONS } tt_flush_reason;
+TT_API tt_code tt_flush(int device, tt_error *err); /* submits what is recorded; -1: of all devices */
+TT_API bool tt_window_full(void); /* some window is: the caller should call tt_flush_full soon, where it may take long */
+TT_API tt_code tt_flush_full(tt_error *err);
+TT_API void tt_fuse_wait(bool stop); /* waits until no program is being compiled in the background; stop: nor will be */
+/* How flushes went since the process began: windows and records by reason, windows run as one program. */
+typedef struct tt_fuse_counters {
+  int64_t windows[TT_FLUSH_REASONS], records[TT_FLUSH_REASONS], fused, replayed;
+} tt_fuse_counters;
+TT_API void tt_fuse_counters_get(tt_fuse_counters *out);
+
 /* ---- random state ---- */
 TT_API tt_generator *tt_generator_create(uint64_t seed, tt_error *err); /* new */
 TT_API void tt_generator_destroy(tt_generator *g);

@@ -11,6 +11,8 @@
 #include "pjrt/pjrt.h"
 #include "view/view.h"
 
+typedef struct tt_window tt_window;
+
 /* ---- storages. Fields under .lock, except those marked fixed ---- */
 struct tt_storage {
   atomic_int refs;
@@ -24,15 +26,20 @@ struct tt_storage {
   bool escaped;               /* made in a trace that has ended: contents are gone for good */
   int64_t dims[TT_MAX_RANK];
   tt_buffer *buffer;          /* NULL: undefined, lent or traced */
+  bool lost;                  /* what was to fill it has failed: reading it says so */
   bool lent;                  /* a running call has taken the buffer and will put one back soon */
   tt_trace *trace;            /* the trace whose value it holds, or NULL */
   hlo traced;                 /* NULL: undefined */
   bool traced_written;
+  _Atomic(tt_window *) window; /* the window that is to fill it: buffer is stale. Written under that window's lock */
+  uint64_t filling;           /* of the window that knows it ... */
+  uint32_t place;             /* ... as this pending entry or, not pending, as this value */
   tt_storage *next;           /* in the pool */
 };
 /* The buffer with a new reference, or NULL if undefined. Waits while it is lent. */
 tt_buffer *tt_storage_take_reference(tt_storage *s);
-/* As above, or with donate moves the buffer out, which tt_storage_put ends. Does not wait: NULL, *lent true if it would. */
+/* As above, or with donate moves the buffer out, which tt_storage_put ends. Does not wait: NULL, *lent true if it would,
+ * for who has it or for the window that is to fill it (tt_storage_settle). */
 tt_buffer *tt_storage_try_take(tt_storage *s, bool donate, bool *lent);
 bool tt_storage_undefined(tt_storage *s); /* nothing was ever put in */
 /* Puts a buffer of the base's shape in, taking ownership; the old one is released. */
@@ -40,6 +47,8 @@ void tt_storage_put(tt_storage *s, tt_buffer *b);
 void tt_storage_base(tt_storage *s, tt_dtype dtype, int rank, const int64_t *dims); /* fixes the base's shape */
 /* An undefined storage whose base has no shape yet takes it from the first dense tensor that covers it. */
 void tt_storage_hint_from(const tt_tensor *t);
+/* Flushes the window that is to fill s, if one is. */
+void tt_storage_settle(tt_storage *s);
 void tt_storage_pool_clear(void); /* frees pooled records: for leak checks */
 
 /* ---- addresses: a reserved, never mapped range, cut into power-of-two classes ---- */
@@ -79,7 +88,11 @@ struct tt_plan {
   uint32_t n_words, n_operands, n_results, n_outputs, n_requirements;
   tt_requirement *requirements; /* if there are any, the last result is what they say */
   uint64_t *words;
-  tt_executable *executable;  /* NULL: the call does nothing */
+  _Atomic(tt_executable *) executable; /* NULL: the call does nothing, or only its text is known yet */
+  const char *text;           /* of a plan that was made to be recorded, the program */
+  size_t text_length;
+  const char *function;       /* the program as a part of others (hlo_add_function); NULL: too large for that */
+  size_t function_length;
   const char *name;
   tt_operand *operands;
   bool *donate;
@@ -92,7 +105,24 @@ struct tt_plan {
   tt_arena arena;
 };
 
+tt_executable *tt_plan_executable(const tt_plan *p, tt_client *c, tt_error *err); /* compiled if need be. Borrowed for ever */
+/* The new storages of a call's outputs. */
+tt_code tt_plan_make_results(const tt_plan *p, const tt_call *call, tt_storage **results, tt_error *err);
+tt_generator *tt_plan_generator(const tt_plan *p, const tt_call *call);
+/* The number that operand o of the call takes: a scalar, an offset, or a random state after seed and offset. */
+tt_scalar tt_operand_number(const tt_call *call, const tt_operand *o, uint64_t seed, uint64_t offset);
+/* As a buffer. New. */
+tt_buffer *tt_number_buffer(tt_client *c, int device, const tt_operand *o, tt_scalar number, tt_error *err);
 void tt_plans_clear(void); /* forgets all plans: for leak checks, while no call runs */
+
+/* ---- windows: DeferAndFuse (window.h) ---- */
+/* As tt_plan_run, later. */
+tt_code tt_window_record(const tt_plan *p, const tt_call *call, tt_storage **results, tt_error *err);
+/* Takes the storage out of its window without filling it: it is about to get other contents. */
+void tt_window_forget(tt_storage *s);
+/* Makes to, of the same type and order as from, stand for what from does, if from is to be filled by a window. */
+bool tt_window_share(tt_storage *to, tt_storage *from);
+tt_code tt_window_failure(int device, tt_error *err); /* what the last flush that failed said */
 
 void tt_describe_shape(char *out, size_t room, tt_dtype dtype, int rank, const int64_t *dims); /* "float32[2, 3]" */
 

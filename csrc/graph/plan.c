@@ -8,7 +8,7 @@
 #include "graph/graph.h"
 #include "pjrt/counters.h"
 
-enum { BUCKETS = 1 << 16 };
+enum { BUCKETS = 1 << 16, LARGEST_PART = 1 << 16 /* bytes: what is longer gains nothing by company */ };
 static _Atomic(tt_plan *) buckets[BUCKETS];
 
 /* Keys being built, each on its builder's stack. */
@@ -132,6 +132,32 @@ static bool collect_results(tt_trace *t, tt_plan *p, const tt_output *outputs, i
   return true;
 }
 
+/* The program's text and what it is a part as; compiled, unless the call is only to be recorded. */
+static void program_of(tt_trace *t, tt_plan *p, const hlo *results, const int *donated_to, tt_error *err) {
+  size_t length;
+  const char *text = hlo_function(t->m, (int)p->n_results, results, &length, err);
+  if (text && length <= LARGEST_PART) {
+    p->function = copy(&p->arena, text, length);
+    p->function_length = length;
+  }
+  text = text ? hlo_finish(t->m, (int)p->n_results, results, donated_to, &length, err) : NULL;
+  if (text && p->function && tt_get_mode() == TT_MODE_FUSE) {
+    p->text = copy(&p->arena, text, length);
+    p->text_length = length;
+    if (!p->text) tt_no_memory(err, length);
+  } else if (text) {
+    atomic_store(&p->executable, tt_cache_get(t->call->client, text, length, err));
+  }
+}
+
+tt_executable *tt_plan_executable(const tt_plan *p, tt_client *c, tt_error *err) {
+  tt_executable *e = atomic_load_explicit(&p->executable, memory_order_acquire);
+  if (e || !p->text) return e;
+  e = tt_cache_get(c, p->text, p->text_length, err);
+  atomic_store_explicit(&((tt_plan *)p)->executable, e, memory_order_release);
+  return e;
+}
+
 /* Bookkeeping of a trace that has been lowered; everything in the plan's own arena. */
 static tt_plan *plan_of_trace(tt_trace *t, const tt_output *outputs, int n_outputs, hlo *values, tt_error *err) {
   const tt_call *call = t->call;
@@ -165,9 +191,7 @@ static tt_plan *plan_of_trace(tt_trace *t, const tt_output *outputs, int n_outpu
     hlo_get_error(t->m, err);
     if (!err->code) tt_no_memory(err, 0);
   } else if (p->n_results) {
-    size_t length;
-    const char *text = hlo_finish(t->m, (int)p->n_results, results, donated_to, &length, err);
-    if (text) p->executable = tt_cache_get(call->client, text, length, err);
+    program_of(t, p, results, donated_to, err);
   } else {
     p->n_operands = 0; /* nothing to compute: nothing to bring */
   }

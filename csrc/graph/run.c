@@ -14,41 +14,60 @@ static const tt_arg *arg_at(const tt_call *call, const tt_operand *o) {
   return o->element < 0 ? a : &a->list[o->element];
 }
 
-static tt_buffer *operand(const tt_plan *p, const tt_call *call, const tt_operand *o, bool donate, uint64_t seed,
-                          uint64_t offset, bool *lent, tt_error *err) {
-  switch (o->source) {
-    case FROM_SLOT: case FROM_CAPTURE: {
-      tt_storage *s = o->source == FROM_SLOT ? call->slots[o->slot] : o->capture;
-      tt_buffer *b = tt_storage_try_take(s, donate, lent);
-      if (!b && !*lent) tt_fail(err, TT_FAILED_PRECONDITION, p->name, "another thread emptied an operand at the same time");
-      return b;
-    }
-    case FROM_SCALAR:
-      return tt_scalar_buffer(call->client, call->device, tt_scalar_encode(arg_at(call, o), o->dtype), err);
-    case FROM_OFFSET: {
-      tt_arg a = {.tag = TT_ARG_SCALAR, .dtype = TT_I64, .number.i = arg_at(call, o)->tensor->offset};
-      return tt_scalar_buffer(call->client, call->device, tt_scalar_encode(&a, TT_I64), err);
-    }
-    case FROM_RANDOM: {
-      uint64_t state[2] = {seed, offset + o->advance};
-      int64_t dims[1] = {2};
-      return tt_buffer_from_host(call->client, call->device, TT_U64, 1, dims, state, err);
-    }
+tt_scalar tt_operand_number(const tt_call *call, const tt_operand *o, uint64_t seed, uint64_t offset) {
+  if (o->source == FROM_RANDOM) {
+    uint64_t state[2] = {seed, offset + o->advance};
+    tt_scalar s = {.dtype = TT_U64};
+    memcpy(s.bits, state, sizeof state);
+    return s;
   }
-  return NULL;
+  if (o->source == FROM_SCALAR) return tt_scalar_encode(arg_at(call, o), o->dtype);
+  tt_arg a = {.tag = TT_ARG_SCALAR, .dtype = TT_I64, .number.i = arg_at(call, o)->tensor->offset};
+  return tt_scalar_encode(&a, TT_I64);
 }
 
-static tt_generator *generator_of(const tt_plan *p, const tt_call *call) {
+tt_buffer *tt_number_buffer(tt_client *c, int device, const tt_operand *o, tt_scalar number, tt_error *err) {
+  if (o->source != FROM_RANDOM) return tt_scalar_buffer(c, device, number, err);
+  int64_t dims[1] = {2};
+  return tt_buffer_from_host(c, device, TT_U64, 1, dims, number.bits, err);
+}
+
+static tt_storage *storage_of(const tt_call *call, const tt_operand *o) {
+  return o->source == FROM_SLOT ? call->slots[o->slot] : o->source == FROM_CAPTURE ? o->capture : NULL;
+}
+
+static tt_buffer *operand(const tt_plan *p, const tt_call *call, const tt_operand *o, bool donate, uint64_t seed,
+                          uint64_t offset, bool *lent, tt_error *err) {
+  tt_storage *s = storage_of(call, o);
+  if (!s) return tt_number_buffer(call->client, call->device, o, tt_operand_number(call, o, seed, offset), err);
+  tt_buffer *b = tt_storage_try_take(s, donate, lent);
+  if (!b && !*lent && s->lost) tt_window_failure(call->device, err);
+  else if (!b && !*lent) tt_fail(err, TT_FAILED_PRECONDITION, p->name, "another thread emptied an operand at the same time");
+  return b;
+}
+
+tt_generator *tt_plan_generator(const tt_plan *p, const tt_call *call) {
   if (p->randoms_from_call)
     for (int i = 0; i < call->variant->n_args; i++)
       if (call->args[i].tag == TT_ARG_GENERATOR) return call->args[i].generator;
   return tt_generator_default(call->device);
 }
 
+tt_code tt_plan_make_results(const tt_plan *p, const tt_call *call, tt_storage **results, tt_error *err) {
+  for (uint32_t k = 0; k < p->n_outputs; k++) results[k] = NULL;
+  for (uint32_t k = 0; k < p->n_outputs; k++) {
+    if (!p->outputs[k].defined) continue;
+    const tt_type *base = &p->bases[k];
+    results[k] = tt_storage_create(call->client, call->device, (size_t)base->bytes, err);
+    if (!results[k]) return err->code;
+    tt_storage_base(results[k], base->dtype, base->rank, base->dims);
+  }
+  return TT_OK;
+}
+
 /* True if it is this very call that has operand n's buffer: a tensor that a traced program holds on to, and writes. */
 static bool lent_here(const tt_plan *p, const tt_call *call, uint32_t n) {
-  const tt_operand *o = &p->operands[n];
-  const tt_storage *s = o->source == FROM_SLOT ? call->slots[o->slot] : o->capture;
+  const tt_storage *s = storage_of(call, &p->operands[n]);
   for (uint32_t i = 0; i < n; i++)
     if (p->donate[i] && call->slots[p->operands[i].slot] == s) return true;
   return false;
@@ -67,22 +86,17 @@ tt_code tt_plan_run(const tt_plan *p, const tt_call *call, tt_storage **results,
   tt_error local;
   if (!err) err = &local;
   err->code = TT_OK;
-  for (uint32_t k = 0; k < p->n_outputs; k++) results[k] = NULL;
+  if (p->function && tt_get_mode() == TT_MODE_FUSE) return tt_window_record(p, call, results, err);
   if (p->n_operands > INLINE || p->n_results > INLINE) {
     heap = tt_alloc((p->n_operands + p->n_results) * sizeof *heap);
     if (!heap) return tt_no_memory(err, (p->n_operands + p->n_results) * sizeof *heap);
     args = heap;
     outs = heap + p->n_operands;
   }
-  for (uint32_t k = 0; k < p->n_outputs; k++) {
-    if (!p->outputs[k].defined) continue;
-    const tt_type *base = &p->bases[k];
-    results[k] = tt_storage_create(call->client, call->device, (size_t)base->bytes, err);
-    if (!results[k]) goto failed;
-    tt_storage_base(results[k], base->dtype, base->rank, base->dims);
-  }
+  tt_executable *executable = p->n_results ? tt_plan_executable(p, call->client, err) : NULL;
+  if (tt_plan_make_results(p, call, results, err) || err->code) goto failed;
   uint64_t seed = 0, offset = 0;
-  if (p->uses_random) tt_generator_draw(generator_of(p, call), p->random_total, &seed, &offset);
+  if (p->uses_random) tt_generator_draw(tt_plan_generator(p, call), p->random_total, &seed, &offset);
   while (n < p->n_operands) {
     bool lent = false;
     if ((args[n] = operand(p, call, &p->operands[n], p->donate[n], seed, offset, &lent, err))) {
@@ -91,14 +105,16 @@ tt_code tt_plan_run(const tt_plan *p, const tt_call *call, tt_storage **results,
     }
     if (lent && lent_here(p, call, n)) tt_fail(err, TT_UNIMPLEMENTED, p->name, "the program holds on to a tensor that it also writes");
     if (!lent || err->code) goto failed;
-    give_back(p, call, args, n); /* another thread is writing an operand: wait for it with nothing in hand */
+    give_back(p, call, args, n); /* a window or another thread is to fill an operand: wait for it with nothing in hand */
+    for (n = 0; n < p->n_operands; n++)
+      if (storage_of(call, &p->operands[n])) tt_storage_settle(storage_of(call, &p->operands[n]));
     n = 0;
     sched_yield();
   }
-  if (p->executable &&
-      tt_executable_run(p->executable, call->device, call->place ? call->place : p->name, (int)n, args, p->donate, (int)p->n_results, p->types, outs, err))
+  if (executable &&
+      tt_executable_run(executable, call->device, call->place ? call->place : p->name, (int)n, args, p->donate, (int)p->n_results, p->types, outs, err))
     goto failed;
-  tt_tally(executions, p->executable != NULL);
+  tt_tally(executions, executable != NULL);
   uint32_t n_results = p->n_results;
   if (p->n_requirements) { /* the last result says whether the others may be seen */
     tt_code code = tt_requirements_look(p, outs[--n_results], err);

@@ -57,7 +57,9 @@ tt_storage *tt_storage_create(tt_client *c, int device, size_t bytes, tt_error *
   s->dtype = TT_U8;
   s->rank = 1;
   s->dims[0] = (int64_t)bytes;
-  s->hinted = s->escaped = s->traced_written = false;
+  s->hinted = s->escaped = s->lost = s->traced_written = false;
+  atomic_init(&s->window, NULL);
+  s->filling = 0;
   s->buffer = NULL;
   s->lent = false;
   s->trace = NULL;
@@ -126,10 +128,12 @@ size_t tt_storage_bytes(const tt_storage *s) { return s->bytes; }
 int tt_storage_device(const tt_storage *s) { return s->device; }
 bool tt_storage_is_traced(const tt_storage *s) { return s->trace || s->escaped; }
 
+static bool in_window(tt_storage *s) { return atomic_load_explicit(&s->window, memory_order_acquire) != NULL; }
+
 tt_buffer *tt_storage_try_take(tt_storage *s, bool donate, bool *lent) {
   lock(&s->lock);
-  tt_buffer *b = s->buffer;
-  *lent = s->lent;
+  tt_buffer *b = in_window(s) ? NULL : s->buffer;
+  *lent = s->lent || in_window(s);
   if (b && donate) {
     s->buffer = NULL;
     s->lent = true;
@@ -144,14 +148,15 @@ tt_buffer *tt_storage_take_reference(tt_storage *s) {
   for (bool lent;;) {
     tt_buffer *b = tt_storage_try_take(s, false, &lent);
     if (b || !lent) return b;
-    sched_yield(); /* until a program that writes it is submitted */
+    if (in_window(s)) tt_storage_settle(s);
+    else sched_yield(); /* until a program that writes it is submitted */
   }
 }
 
 bool tt_storage_undefined(tt_storage *s) {
-  if (s->buffer || s->trace) return false;
+  if (s->buffer || s->trace || in_window(s)) return false;
   lock(&s->lock);
-  bool undefined = !s->buffer && !s->lent && !s->trace;
+  bool undefined = !s->buffer && !s->lent && !s->trace && !s->lost && !in_window(s);
   unlock(&s->lock);
   return undefined;
 }
@@ -160,7 +165,7 @@ void tt_storage_put(tt_storage *s, tt_buffer *b) {
   lock(&s->lock);
   tt_buffer *old = s->buffer;
   s->buffer = b;
-  s->lent = false;
+  s->lent = s->lost = false;
   s->hinted = true;
   unlock(&s->lock);
   tt_buffer_release(old);
@@ -175,6 +180,7 @@ tt_code tt_storage_set(tt_storage *s, tt_buffer *b, tt_error *err) {
     tt_buffer_release(b);
     return code;
   }
+  if (in_window(s)) tt_window_forget(s);
   tt_storage_base(s, tt_buffer_dtype(b), tt_buffer_rank(b), tt_buffer_dims(b));
   tt_storage_put(s, b);
   return TT_OK;
@@ -185,6 +191,7 @@ tt_code tt_storage_to_host(tt_storage *s, void *dst, size_t bytes, tt_error *err
   if (s->trace) return tt_fail(err, TT_FAILED_PRECONDITION, "", "the values of a tensor being traced are not known yet");
   if (bytes != s->bytes) return tt_fail(err, TT_INVALID_ARGUMENT, "", "expected %zu bytes, got %zu", s->bytes, bytes);
   tt_buffer *b = tt_storage_take_reference(s);
+  if (!b && s->lost) return tt_window_failure(s->device, err);
   if (!b) {
     if (bytes) memset(dst, 0, bytes);
     return TT_OK;
@@ -207,6 +214,7 @@ void tt_storage_trim(tt_storage *s, size_t bytes) {
 tt_code tt_storage_resize(tt_storage *s, size_t bytes, tt_error *err) {
   if (tt_storage_is_traced(s)) return tt_fail(err, TT_UNIMPLEMENTED, "", "a tensor being traced cannot be resized");
   if (bytes == s->bytes) return TT_OK;
+  if (in_window(s)) tt_storage_settle(s);
   tt_buffer *fresh = NULL;
   int64_t width = tt_dtype_bits(s->dtype) / 8;
   bool typed = width && bytes % (size_t)width == 0;

@@ -30,6 +30,15 @@ hlo hlo_parameter(hlo_module *m, tt_dtype t, int rank, const int64_t *dims);
 const char *hlo_finish(hlo_module *m, int n_results, const hlo *results, const int *donated_to, size_t *length,
                        tt_error *err);
 
+typedef struct hlo_type { tt_dtype dtype; int rank; const int64_t *dims; } hlo_type;
+
+/* ---- functions: programs as parts of another ----
+ * The module as a function without a name, for hlo_add_function of another module. The text is the arena's, until the
+ * next hlo_finish or hlo_function. */
+const char *hlo_function(hlo_module *m, int n_results, const hlo *results, size_t *length, tt_error *err);
+int hlo_add_function(hlo_module *m, const char *text, size_t length); /* its number, for hlo_call */
+void hlo_call(hlo_module *m, int function, int n, const hlo *xs, int n_results, const hlo_type *types, hlo *results);
+
 int64_t hlo_numel(hlo x); /* 0 for NULL */
 bool hlo_same_dims(hlo a, hlo b);
 
@@ -151,7 +160,6 @@ hlo hlo_fft(hlo_module *m, hlo x, const char *type /* "FFT" "IFFT" "RFFT" "IRFFT
 hlo hlo_cholesky(hlo_module *m, hlo x, bool lower);
 hlo hlo_triangular_solve(hlo_module *m, hlo a, hlo b, bool left, bool lower, bool unit,
                          const char *transpose /* "NO_TRANSPOSE" "TRANSPOSE" "ADJOINT" */);
-typedef struct hlo_type { tt_dtype dtype; int rank; const int64_t *dims; } hlo_type;
 void hlo_custom_call(hlo_module *m, const char *target, int n, const hlo *xs, const char *backend_config, int n_results,
                      const hlo_type *types, hlo *results);
 #endif

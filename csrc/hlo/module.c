@@ -24,6 +24,7 @@ void hlo_module_destroy(hlo_module *m) {
   if (!m) return;
   tt_buf_deinit(&m->text);
   tt_buf_deinit(&m->finished);
+  tt_buf_deinit(&m->functions);
   tt_arena_deinit(&m->arena);
   tt_free(m);
 }
@@ -331,16 +332,9 @@ static bool check_donation(hlo_module *m, int n_results, const hlo *results, con
   return true;
 }
 
-const char *hlo_finish(hlo_module *m, int n_results, const hlo *results, const int *donated_to, size_t *length,
-                       tt_error *err) {
-  if (!hlo_ready(m, "return", n_results, results) || !check_donation(m, n_results, results, donated_to)) {
-    hlo_get_error(m, err);
-    return NULL;
-  }
-  /* The head is printed by the same functions: its buffer stands in for the body's meanwhile. */
-  tt_buf body = m->text;
-  m->text = (tt_buf){0};
-  hlo_put(m, "module @tt {\n  func.func public @main(");
+/* "(parameters) -> (results) { body }": a function without its name, printed into text. */
+static void put_function(hlo_module *m, int n_results, const hlo *results, const int *donated_to, tt_buf body) {
+  hlo_put(m, "(");
   for (int p = 0; p < m->n_parameters; p++) {
     if (p) hlo_put(m, ", ");
     hlo_put_value(m, m->parameters[p]);
@@ -367,14 +361,60 @@ const char *hlo_finish(hlo_module *m, int n_results, const hlo *results, const i
     hlo_put(m, r ? ", " : " : ");
     hlo_put_type_of(m, results[r]);
   }
-  hlo_put(m, "\n  }\n}\n");
+  hlo_put(m, "\n  }\n");
+}
+
+static const char *finish(hlo_module *m, bool module, int n_results, const hlo *results, const int *donated_to,
+                          size_t *length, tt_error *err) {
+  if (!hlo_ready(m, "return", n_results, results) || !check_donation(m, n_results, results, donated_to)) {
+    hlo_get_error(m, err);
+    return NULL;
+  }
+  /* The head is printed by the same functions: its buffer stands in for the body's meanwhile. */
+  tt_buf body = m->text;
+  m->text = (tt_buf){0};
+  if (module) hlo_put(m, "module @tt {\n  func.func public @main");
+  put_function(m, n_results, results, donated_to, body);
+  if (module) {
+    tt_buf_append(&m->text, m->functions.data, m->functions.length);
+    hlo_put(m, "}\n");
+  }
   tt_buf_deinit(&m->finished);
   m->finished = m->text;
   m->text = body;
-  if (m->finished.failed) {
+  if (m->finished.failed || m->functions.failed) {
     tt_no_memory(err, m->finished.capacity);
     return NULL;
   }
   if (length) *length = m->finished.length;
   return m->finished.data;
+}
+
+const char *hlo_finish(hlo_module *m, int n_results, const hlo *results, const int *donated_to, size_t *length,
+                       tt_error *err) {
+  return finish(m, true, n_results, results, donated_to, length, err);
+}
+
+/* ---- functions ---- */
+
+const char *hlo_function(hlo_module *m, int n_results, const hlo *results, size_t *length, tt_error *err) {
+  return finish(m, false, n_results, results, NULL, length, err);
+}
+
+int hlo_add_function(hlo_module *m, const char *text, size_t length) {
+  tt_buf_printf(&m->functions, "  func.func private @f%d", m->n_functions);
+  tt_buf_append(&m->functions, text, length);
+  return m->n_functions++;
+}
+
+void hlo_call(hlo_module *m, int function, int n, const hlo *xs, int n_results, const hlo_type *types, hlo *results) {
+  for (int k = 0; k < n_results; k++) results[k] = NULL;
+  if (!hlo_ready(m, "call", n, xs)) return;
+  for (int k = 0; k < n_results; k++)
+    if (!(results[k] = hlo_new(m, types[k].dtype, types[k].rank, types[k].dims))) return;
+  hlo_open_generic(m, "func.call", n_results, results, n, xs);
+  hlo_put(m, " {callee = @f");
+  hlo_put_int(m, function);
+  hlo_put(m, "}");
+  hlo_put_signature(m, n, xs, n_results, results);
 }

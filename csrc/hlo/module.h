@@ -30,6 +30,8 @@ typedef struct hlo_interned { uint64_t hash; size_t start, length; uint32_t scop
 struct hlo_module {
   tt_arena arena;
   tt_buf text, finished;
+  tt_buf functions;  /* besides main, printed */
+  int n_functions;
   tt_error error;
   hlo_scope main;
   const hlo_scope *scope;

@@ -120,7 +120,7 @@ static PyObject *synchronize(PyObject *self, PyObject *arg) {
   if (i < 0) return NULL;
   tt_error err = {0};
   tt_code code;
-  Py_BEGIN_ALLOW_THREADS code = tt_client_synchronize(c, i, &err);
+  Py_BEGIN_ALLOW_THREADS if (!(code = tt_flush(i, &err))) code = tt_client_synchronize(c, i, &err);
   Py_END_ALLOW_THREADS if (code) return raise_error(&err);
   Py_RETURN_NONE;
 }
@@ -182,6 +182,15 @@ static PyObject *set_memory_limit(PyObject *self, PyObject *arg) {
   Py_RETURN_NONE;
 }
 
+static PyObject *flush(PyObject *self, PyObject *args) {
+  (void)self, (void)args;
+  tt_error err = {0};
+  tt_code code;
+  Py_BEGIN_ALLOW_THREADS code = tt_flush(-1, &err);
+  Py_END_ALLOW_THREADS if (code) return raise_error(&err);
+  Py_RETURN_NONE;
+}
+
 /* Settings are numbers here; torch_tpu/_internal/execution_mode.py names them. */
 static PyObject *mode_settings(PyObject *self, PyObject *args) {
   (void)self, (void)args;
@@ -193,7 +202,7 @@ static PyObject *mode_set(PyObject *self, PyObject *arg) {
   unsigned long settings = PyLong_AsUnsignedLong(arg);
   if (PyErr_Occurred()) return NULL;
   tt_mode_set((unsigned)settings);
-  Py_RETURN_NONE;
+  return flush(NULL, NULL);
 }
 
 static PyObject *mode_enter(PyObject *self, PyObject *arg) {
@@ -209,7 +218,25 @@ static PyObject *mode_leave(PyObject *self, PyObject *arg) {
   unsigned long before = PyLong_AsUnsignedLong(arg);
   if (PyErr_Occurred()) return NULL;
   shim_mode_leave((unsigned)before);
-  Py_RETURN_NONE;
+  return flush(NULL, NULL);
+}
+
+static PyObject *fuse_wait(PyObject *self, PyObject *arg) {
+  (void)self;
+  int stop = PyObject_IsTrue(arg);
+  if (stop < 0) return NULL;
+  Py_BEGIN_ALLOW_THREADS tt_fuse_wait(stop);
+  Py_END_ALLOW_THREADS Py_RETURN_NONE;
+}
+
+static PyObject *fuse_counters(PyObject *self, PyObject *args) {
+  (void)self, (void)args;
+  tt_fuse_counters c;
+  tt_fuse_counters_get(&c);
+  return Py_BuildValue("{s:{s:L,s:L,s:L},s:{s:L,s:L,s:L},s:L,s:L}", "windows", "read", c.windows[TT_FLUSH_READ], "full",
+                       c.windows[TT_FLUSH_FULL], "asked", c.windows[TT_FLUSH_ASKED], "records", "read", c.records[TT_FLUSH_READ],
+                       "full", c.records[TT_FLUSH_FULL], "asked", c.records[TT_FLUSH_ASKED], "fused", c.fused, "replayed",
+                       c.replayed);
 }
 
 static PyObject *cache_folder(PyObject *self, PyObject *arg) {
@@ -466,6 +493,10 @@ static PyMethodDef methods[] = {
     {"mode_leave", mode_leave, METH_O, "mode_leave(before)"},
     {"cache_folder", cache_folder, METH_O, "cache_folder(shared) -> path or None"},
     {"cache_check", cache_check, METH_O, "cache_check(path): whether the file is a whole entry of the cache under its own name"},
+    {"fuse_wait", fuse_wait, METH_O,
+     "fuse_wait(stop): waits until no program is being compiled in the background; stop: nor will be"},
+    {"fuse_counters", fuse_counters, METH_NOARGS, "how windows of DeferAndFuse were flushed and run"},
+    {"flush", flush, METH_NOARGS, "submits what DeferAndFuse has recorded"},
     {"env_table", env_table, METH_NOARGS, "every environment variable: [(name, meaning)]"},
     {"bench_execute", bench_execute, METH_O,
      "bench_execute(n): nanoseconds of one bare PJRT execution of add on f32[8,8]"},

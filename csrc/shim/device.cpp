@@ -276,6 +276,12 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
   }
   c10::DeviceIndex deviceCount() const noexcept override { return device_count(); }
 
+  // Behind all that was called so far, recorded calls too. NULL on failure.
+  static tt_event *event_here(c10::DeviceIndex device, tt_error *err) {
+    tt_client *c = client();
+    GilRelease nogil;
+    return tt_flush(device, err) ? nullptr : tt_event_record(c, device, err);
+  }
   static c10::Device full(c10::Device d) { return {kTpu, d.index() < 0 ? thread_device : d.index()}; }
   static c10::StreamId &current(c10::Device d) {
     TORCH_CHECK(d.index() < MAX_DEVICES, "invalid tpu device index ", int{d.index()});
@@ -297,7 +303,7 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
   }
   bool queryStream(const c10::Stream &s) const override {
     tt_error err{};
-    tt_event *e = tt_event_record(client(), s.device_index(), &err);
+    tt_event *e = event_here(s.device_index(), &err);
     if (!e) raise(err);
     bool done = tt_event_done(e);
     tt_event_destroy(e);
@@ -309,6 +315,7 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
     check_device(i);
     tt_client *c = client();
     GilRelease nogil;
+    check(tt_flush(i, &err), err);
     check(tt_client_synchronize(c, i, &err), err);
   }
   void recordDataPtrOnStream(const c10::DataPtr &, const c10::Stream &) const override {
@@ -316,7 +323,7 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
 
   void record(void **event, const c10::Stream &s, const c10::DeviceIndex, const c10::EventFlag flag) const override {
     tt_error err{};
-    tt_event *fresh_event = tt_event_record(client(), s.device_index(), &err);
+    tt_event *fresh_event = event_here(s.device_index(), &err);
     if (!fresh_event) raise(err);
     auto *e = static_cast<Event *>(*event);
     if (!e) *event = e = new Event{nullptr, flag == c10::EventFlag::BACKEND_DEFAULT};

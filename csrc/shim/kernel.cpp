@@ -628,6 +628,10 @@ void call(Entry &e, torch::jit::Stack *stack) {
     results = many.data();
   }
   if (C10_UNLIKELY(tt_plan_run(plan, &c, results, &err) != TT_OK)) raise_of_run(c, err);
+  if (C10_UNLIKELY(tt_window_full())) {
+    GilRelease nogil;
+    tt_flush_full(&err); // what fails is told by who reads what it was to fill
+  }
   if (C10_LIKELY(e.returns.size() == 1 && !e.returns[0].list)) { // nearly all
     c10::IValue r = e.returns[0].alias >= 0 ? std::move(args[e.returns[0].alias])
                                             : c10::IValue(wrap(results[0], *tt_plan_output(plan, 0)));

@@ -20,7 +20,10 @@
 #include <ATen/ops/view_native.h>
 #include <torch/library.h>
 #include "shim/operators.h"
-extern "C" tt_buffer *tt_storage_take_reference(tt_storage *s); // graph.h, whose C atomics C++ cannot read
+extern "C" { // graph.h, whose C atomics C++ cannot read
+tt_buffer *tt_storage_take_reference(tt_storage *s);
+bool tt_window_share(tt_storage *to, tt_storage *from);
+}
 
 namespace tpu {
 
@@ -249,6 +252,7 @@ static bool share_buffer(const Tensor &dst, const Tensor &src) {
   tt_storage *from = storage_of(src.unsafeGetTensorImpl()), *to = storage_of(dst.unsafeGetTensorImpl());
   if (from == to) return true;
   if (tt_storage_is_traced(from) || tt_storage_is_traced(to)) return false;
+  if (tt_window_share(to, from)) return true;
   tt_buffer *b = tt_storage_take_reference(from);
   if (!b) return false;
   tt_error err{};

@@ -1,0 +1,462 @@
+/* fuse.c: a window that repeats becomes one executable.
+ *
+ * A plan keeps its program as a function, so a window's program needs no second lowering: main calls the functions of the
+ * records that are needed, wired as they were recorded, and XLA inlines and fuses them. Numbers arrive packed, one vector
+ * for each dtype, so a step with hundreds of them uploads a few buffers, or none where they are those of last time. A
+ * storage that the window writes gives its old buffer to the program.
+ *
+ * When to compile. Nobody waits for a compile that executables in memory could replace: a window all of whose plans are
+ * compiled runs by them at first, and its program is made in the background when it comes a second time. A window of new
+ * plans is compiled at once: one compile is less than many. Operators that came in many shapes and never twice in the same
+ * (a growing cache) are not fused again until one repeats. */
+#include <stdio.h>
+#include <string.h>
+#include "base/base.h"
+#include "graph/cache.h"
+#include "graph/window.h"
+#include "pjrt/counters.h"
+
+enum { BUCKETS = 1024, SKELETONS = 1024, GROWING = 4, INLINE = 64 };
+
+typedef enum tt_state { SEEN, QUEUED, READY, HOPELESS } tt_state;
+
+typedef struct tt_out { uint32_t value, origin; } tt_out;
+typedef struct tt_pack { uint8_t dtype; uint32_t count; size_t at; uint32_t parameter; tt_buffer *last; tt_type type; int64_t dims[1]; } tt_pack;
+
+struct tt_program {
+  tt_program *next;
+  uint64_t hash;
+  tt_client *client;
+  /* The window it stands for. */
+  uint32_t n_records, n_wires, n_outs;
+  const tt_plan **plans;
+  uint32_t *wires;
+  tt_out *outs;
+  /* How it is run. */
+  _Atomic int state;
+  _Atomic(tt_executable *) executable;
+  const char *text;
+  size_t text_length;
+  char name[96];
+  uint32_t n_parameters, n_results, n_packs, n_numbers;
+  uint32_t *inputs;          /* the value of each parameter; NO_VALUE: a pack */
+  bool *donate;
+  tt_type *types;
+  uint32_t *results;         /* the value of each result */
+  tt_pack packs[TT_DTYPES];
+  uint32_t *places;          /* of each number: where it goes in staging */
+  char *staging, *uploaded;  /* what the packs hold, now and last time */
+  size_t staging_size;
+  tt_arena arena;
+  tt_program *next_queued;
+};
+
+static tt_program *buckets[BUCKETS];
+static struct { uint64_t skeleton; uint32_t keys, repeats; } skeletons[SKELETONS];
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the tables and of the queue; held for moments */
+
+static bool is_value(const tt_operand *o) { return o->source == FROM_SLOT || o->source == FROM_CAPTURE; }
+static uint32_t number_width(const tt_operand *o) { /* elements of its dtype */
+  return o->source == FROM_RANDOM ? 2 : 1;
+}
+
+/* ---- the table ---- */
+/* What is wanted of the window, in the order of its pending storages. False: out of memory. */
+static uint32_t wanted(const tt_window *w, tt_out *outs) {
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < w->pending.n; i++) {
+    const tt_pending *p = &w->pending.at[i];
+    if (p->alive) outs[n++] = (tt_out){p->value, p->origin};
+  }
+  return n;
+}
+
+static bool same(const tt_program *p, const tt_window *w, uint64_t hash, const tt_out *outs, uint32_t n_outs) {
+  if (p->hash != hash || p->client != w->client || p->n_records != w->records.n || p->n_wires != w->wires.n ||
+      p->n_outs != n_outs || memcmp(p->wires, w->wires.at, p->n_wires * sizeof *p->wires) ||
+      memcmp(p->outs, outs, n_outs * sizeof *outs))
+    return false;
+  for (uint32_t i = 0; i < p->n_records; i++)
+    if (p->plans[i] != w->records.at[i].plan) return false;
+  return true;
+}
+
+static void *keep(tt_arena *a, const void *data, size_t bytes) {
+  void *p = tt_arena_alloc(a, bytes ? bytes : 1);
+  if (p && data && bytes) memcpy(p, data, bytes);
+  return p;
+}
+
+static void program_destroy(tt_program *p) {
+  for (uint32_t i = 0; i < p->n_packs; i++) tt_buffer_release(p->packs[i].last);
+  tt_arena arena = p->arena;
+  tt_arena_deinit(&arena);
+}
+
+static tt_program *program_create(const tt_window *w, uint64_t hash, const tt_out *outs, uint32_t n_outs) {
+  tt_arena arena = {0};
+  tt_program *p = tt_arena_alloc(&arena, sizeof *p);
+  if (!p) return NULL;
+  *p = (tt_program){.hash = hash, .client = w->client, .n_records = w->records.n, .n_wires = w->wires.n, .n_outs = n_outs};
+  p->plans = keep(&arena, NULL, w->records.n * sizeof *p->plans);
+  p->wires = keep(&arena, w->wires.at, w->wires.n * sizeof *p->wires);
+  p->outs = keep(&arena, outs, n_outs * sizeof *outs);
+  bool made = p->plans && p->wires && p->outs;
+  for (uint32_t i = 0; made && i < w->records.n; i++) p->plans[i] = w->records.at[i].plan;
+  p->arena = arena;
+  if (made) return p;
+  program_destroy(p);
+  return NULL;
+}
+
+/* ---- text ---- */
+typedef struct tt_part { const tt_plan *plan; int function; struct tt_part *next; } tt_part;
+enum { PARTS = 256 };
+
+typedef struct tt_builder {
+  hlo_module *m;
+  tt_program *p;
+  const tt_window *w;
+  hlo *values;
+  tt_part *parts[PARTS];
+} tt_builder;
+
+static int function_of(tt_builder *b, const tt_plan *plan) {
+  tt_part **at = &b->parts[(uintptr_t)plan / 64 % PARTS];
+  for (tt_part *k = *at; k; k = k->next)
+    if (k->plan == plan) return k->function;
+  tt_part *k = hlo_alloc(b->m, sizeof *k);
+  if (!k) return 0;
+  *k = (tt_part){plan, hlo_add_function(b->m, plan->function, plan->function_length), *at};
+  *at = k;
+  return k->function;
+}
+
+static bool plan_packs(tt_builder *b) {
+  tt_program *p = b->p;
+  const tt_window *w = b->w;
+  uint32_t count[TT_DTYPES] = {0};
+  p->n_numbers = w->numbers.n;
+  p->places = tt_arena_alloc(&p->arena, (w->numbers.n + 1) * sizeof *p->places);
+  if (!p->places) return false;
+  for (int pass = 0; pass < 2; pass++) {
+    uint32_t used[TT_DTYPES] = {0};
+    for (uint32_t r = 0; r < w->records.n; r++) {
+      const tt_record *record = &w->records.at[r];
+      uint32_t number = record->numbers;
+      for (uint32_t i = 0; i < record->plan->n_operands; i++) {
+        const tt_operand *o = &record->plan->operands[i];
+        if (is_value(o)) continue;
+        if (pass) p->places[number] = record->needed ? used[o->dtype] : NO_VALUE;
+        if (record->needed) used[o->dtype] += number_width(o);
+        number++;
+      }
+    }
+    if (!pass) memcpy(count, used, sizeof used);
+  }
+  for (int t = 0; t < TT_DTYPES; t++) {
+    if (!count[t]) continue;
+    tt_pack *k = &p->packs[p->n_packs++];
+    *k = (tt_pack){.dtype = (uint8_t)t, .count = count[t], .at = p->staging_size, .dims = {count[t]}};
+    p->staging_size += (count[t] * (size_t)tt_dtype_bits((tt_dtype)t) / 8 + 15) & ~(size_t)15;
+  }
+  p->staging = tt_arena_alloc(&p->arena, p->staging_size + 1);
+  p->uploaded = tt_arena_alloc(&p->arena, p->staging_size + 1);
+  return p->staging && p->uploaded;
+}
+
+static hlo parameter(tt_builder *b, tt_dtype dtype, int rank, const int64_t *dims, uint32_t value) {
+  tt_program *p = b->p;
+  hlo v = hlo_parameter(b->m, dtype, rank, dims);
+  if (v) p->inputs[p->n_parameters++] = value;
+  return v;
+}
+
+static hlo value_of(tt_builder *b, uint32_t id) {
+  if (b->values[id]) return b->values[id];
+  const tt_buffer *in = b->w->values.at[id].buffer;
+  if (!in) return hlo_fail(b->m, TT_INTERNAL, "a value of the window is read before it is made");
+  return b->values[id] = parameter(b, tt_buffer_dtype(in), tt_buffer_rank(in), tt_buffer_dims(in), id);
+}
+
+static hlo number_of(tt_builder *b, const tt_operand *o, uint32_t number, hlo *packs) {
+  int64_t start = b->p->places[number], limit = start + number_width(o);
+  hlo v = hlo_slice(b->m, packs[o->dtype], &start, &limit, NULL);
+  return o->source == FROM_RANDOM ? v : hlo_reshape(b->m, v, 0, NULL);
+}
+
+static void build_record(tt_builder *b, const tt_record *r, hlo *packs) {
+  const tt_plan *plan = r->plan;
+  hlo *args = hlo_alloc(b->m, (plan->n_operands + 1) * sizeof *args);
+  hlo_type *types = hlo_alloc(b->m, (plan->n_results + 1) * sizeof *types);
+  if (!args || !types) return;
+  uint32_t wire = r->wires, number = r->numbers;
+  for (uint32_t i = 0; i < plan->n_operands; i++)
+    args[i] = is_value(&plan->operands[i]) ? value_of(b, b->w->wires.at[wire++])
+                                           : number_of(b, &plan->operands[i], number++, packs);
+  for (uint32_t i = 0; i < plan->n_results; i++)
+    types[i] = (hlo_type){(tt_dtype)plan->types[i].dtype, plan->types[i].rank, plan->types[i].dims};
+  hlo_call(b->m, function_of(b, plan), (int)plan->n_operands, args, (int)plan->n_results, types, b->values + r->first_result);
+}
+
+/* The parameter whose memory the result takes: what its storage was, unless another storage stands for that now. */
+static uint32_t giver(const tt_builder *b, const tt_out *out, const int *donated_to) {
+  const tt_program *p = b->p;
+  uint32_t q = 0;
+  if (out->origin == NO_VALUE) return NO_VALUE;
+  for (uint32_t i = 0; i < p->n_outs; i++)
+    if (p->outs[i].value == out->origin) return NO_VALUE;
+  while (q < p->n_parameters && p->inputs[q] != out->origin) q++;
+  if (q == p->n_parameters || donated_to[q] >= 0) return NO_VALUE;
+  hlo from = b->values[out->origin], to = b->values[out->value];
+  return from->dtype == to->dtype && hlo_same_dims(from, to) ? q : NO_VALUE;
+}
+
+static bool build(tt_builder *b, tt_error *err) {
+  tt_program *p = b->p;
+  const tt_window *w = b->w;
+  hlo packs[TT_DTYPES] = {0}, *results = hlo_alloc(b->m, (p->n_outs + 1) * sizeof *results);
+  int *donated_to = hlo_alloc(b->m, (w->values.n + TT_DTYPES + 1) * sizeof *donated_to);
+  p->inputs = tt_arena_alloc(&p->arena, (w->values.n + TT_DTYPES + 1) * sizeof *p->inputs);
+  p->results = tt_arena_alloc(&p->arena, (p->n_outs + 1) * sizeof *p->results);
+  p->types = tt_arena_alloc(&p->arena, (p->n_outs + 1) * sizeof *p->types);
+  p->donate = tt_arena_alloc(&p->arena, w->values.n + TT_DTYPES + 1);
+  b->values = hlo_alloc(b->m, (w->values.n + 1) * sizeof *b->values);
+  if (!results || !donated_to || !p->inputs || !p->results || !p->types || !p->donate || !b->values || !plan_packs(b)) return false;
+  for (uint32_t i = 0; i < p->n_packs; i++) {
+    tt_pack *k = &p->packs[i];
+    k->type = (tt_type){k->dtype, 1, (int64_t)k->count * tt_dtype_bits(k->dtype) / 8, k->dims};
+    k->parameter = p->n_parameters;
+    packs[k->dtype] = parameter(b, k->dtype, 1, k->dims, NO_VALUE);
+  }
+  uint32_t needed = 0;
+  const char *first = "";
+  for (uint32_t r = 0; r < w->records.n; r++) {
+    if (!w->records.at[r].needed) continue;
+    if (!needed++) first = w->records.at[r].plan->name;
+    build_record(b, &w->records.at[r], packs);
+  }
+  snprintf(p->name, sizeof p->name, "%u operators from %s on", needed, first);
+  for (uint32_t i = 0; i < w->values.n + TT_DTYPES; i++) donated_to[i] = -1;
+  for (uint32_t i = 0; i < p->n_outs; i++) {
+    uint32_t id = p->outs[i].value, k = 0;
+    const tt_type *type = w->values.at[id].type;
+    if (!type) continue; /* an input, shared */
+    while (k < p->n_results && p->results[k] != id) k++;
+    if (k < p->n_results) continue; /* two storages of one value */
+    p->results[k] = id;
+    p->types[k] = (tt_type){type->dtype, type->rank, type->bytes, keep(&p->arena, type->dims, type->rank * sizeof *type->dims)};
+    results[p->n_results++] = b->values[id];
+    if (!p->types[k].dims) return false;
+    uint32_t q = giver(b, &p->outs[i], donated_to);
+    if (q == NO_VALUE) continue;
+    donated_to[q] = (int)k;
+    p->donate[q] = true;
+  }
+  size_t length;
+  const char *text = hlo_finish(b->m, (int)p->n_results, results, donated_to, &length, err);
+  if (!text || !(p->text = keep(&p->arena, text, length))) return false;
+  p->text_length = length;
+  return true;
+}
+
+static bool program_write(tt_program *p, const tt_window *w, tt_error *err) {
+  tt_builder b = {.m = hlo_module_create(err), .p = p, .w = w};
+  if (!b.m) return false;
+  bool good = build(&b, err);
+  if (!good) hlo_get_error(b.m, err);
+  hlo_module_destroy(b.m);
+  return good;
+}
+
+/* ---- compiling ---- */
+static tt_program *queue, **queue_end = &queue, *compiling;
+static pthread_cond_t queued = PTHREAD_COND_INITIALIZER, idle = PTHREAD_COND_INITIALIZER;
+static bool working, stopped;
+
+static void compile(tt_program *p, tt_error *err) {
+  tt_executable *e = tt_cache_get(p->client, p->text, p->text_length, err);
+  atomic_store(&p->executable, e);
+  atomic_store(&p->state, e ? READY : HOPELESS);
+  if (!e) tt_log("a window of %s was not compiled: %s", p->name, err->message);
+}
+
+static void *work(void *unused) {
+  (void)unused;
+  pthread_mutex_lock(&lock);
+  for (;;) {
+    while (!queue) {
+      pthread_cond_broadcast(&idle);
+      pthread_cond_wait(&queued, &lock);
+    }
+    compiling = queue;
+    if (!(queue = compiling->next_queued)) queue_end = &queue;
+    pthread_mutex_unlock(&lock);
+    tt_error err = {0};
+    compile(compiling, &err);
+    pthread_mutex_lock(&lock);
+    compiling = NULL;
+  }
+  return NULL;
+}
+
+static bool compile_later(tt_program *p) { /* under the lock */
+  if (stopped || tt_forked()) return false;
+  pthread_t thread;
+  if (!working && pthread_create(&thread, NULL, work, NULL)) return false;
+  if (!working) pthread_detach(thread);
+  working = true;
+  p->next_queued = NULL;
+  *queue_end = p;
+  queue_end = &p->next_queued;
+  pthread_cond_signal(&queued);
+  return true;
+}
+
+void tt_fuse_wait(bool stop) {
+  pthread_mutex_lock(&lock);
+  if (stop) {
+    stopped = true;
+    queue = NULL;
+    queue_end = &queue;
+  }
+  while (queue || compiling) pthread_cond_wait(&idle, &lock);
+  pthread_mutex_unlock(&lock);
+}
+
+/* ---- the decision ---- */
+static bool all_compiled(const tt_window *w) {
+  for (uint32_t r = 0; r < w->records.n; r++) {
+    const tt_record *record = &w->records.at[r];
+    if (record->needed && record->plan->n_results && !atomic_load_explicit(&record->plan->executable, memory_order_relaxed)) return false;
+  }
+  return true;
+}
+
+static uint32_t needed_records(const tt_window *w) {
+  uint32_t n = 0;
+  for (uint32_t r = 0; r < w->records.n; r++) n += w->records.at[r].needed;
+  return n;
+}
+
+tt_program *tt_program_for(tt_window *w, tt_flush_reason reason) {
+  uint32_t needed = needed_records(w);
+  if (needed < 2) return NULL;
+  tt_out few[256], *outs = w->pending.n > 256 ? tt_alloc(w->pending.n * sizeof *outs) : few;
+  if (!outs) return NULL;
+  uint32_t n_outs = wanted(w, outs);
+  uint64_t hash = w->hash;
+  for (uint32_t i = 0; i < n_outs; i++) hash = (hash ^ outs[i].value) * 0x9E3779B97F4A7C15ull, hash ^= hash >> 29;
+  pthread_mutex_lock(&lock);
+  tt_program *p = buckets[hash % BUCKETS];
+  while (p && !same(p, w, hash, outs, n_outs)) p = p->next;
+  bool fresh = !p, growing = false;
+  uint64_t skeleton = w->skeleton | 1;
+  if (skeletons[skeleton / 2 % SKELETONS].skeleton != skeleton) {
+    memset(&skeletons[skeleton / 2 % SKELETONS], 0, sizeof *skeletons);
+    skeletons[skeleton / 2 % SKELETONS].skeleton = skeleton;
+  }
+  if (fresh) {
+    skeletons[skeleton / 2 % SKELETONS].keys++;
+    growing = skeletons[skeleton / 2 % SKELETONS].keys > GROWING && !skeletons[skeleton / 2 % SKELETONS].repeats;
+    if ((p = program_create(w, hash, outs, n_outs))) {
+      p->next = buckets[hash % BUCKETS];
+      buckets[hash % BUCKETS] = p;
+    }
+  } else {
+    skeletons[skeleton / 2 % SKELETONS].repeats++;
+  }
+  pthread_mutex_unlock(&lock);
+  if (outs != few) tt_free(outs);
+  if (!p) return NULL;
+  int state = atomic_load(&p->state);
+  if (state == READY) return p;
+  if (state != SEEN || growing || (fresh && (reason == TT_FLUSH_FULL || all_compiled(w)))) return NULL;
+  tt_error err = {0};
+  if (!program_write(p, w, &err)) {
+    atomic_store(&p->state, HOPELESS);
+    tt_log("a window was not written: %s", err.message);
+    return NULL;
+  }
+  atomic_store(&p->state, QUEUED);
+  if (!fresh && all_compiled(w)) {
+    pthread_mutex_lock(&lock);
+    bool later = compile_later(p);
+    pthread_mutex_unlock(&lock);
+    if (later) return NULL;
+  }
+  compile(p, &err);
+  return atomic_load(&p->state) == READY ? p : NULL;
+}
+
+/* ---- running ---- */
+static void fill_packs(tt_program *p, const tt_window *w) {
+  for (uint32_t r = 0; r < w->records.n; r++) {
+    const tt_record *record = &w->records.at[r];
+    uint32_t number = record->numbers;
+    if (!record->needed) continue;
+    for (uint32_t i = 0; i < record->plan->n_operands; i++) {
+      const tt_operand *o = &record->plan->operands[i];
+      if (is_value(o)) continue;
+      const tt_pack *k = p->packs;
+      while (k->dtype != o->dtype) k++;
+      size_t width = tt_dtype_bits(o->dtype) / 8;
+      memcpy(p->staging + k->at + p->places[number] * width, w->numbers.at[number].bits, width * number_width(o));
+      number++;
+    }
+  }
+}
+
+/* The pack as a buffer: last time's if it says the same. New. */
+static tt_buffer *pack_buffer(tt_program *p, tt_pack *k, const tt_window *w, tt_error *err) {
+  size_t bytes = (size_t)k->type.bytes;
+  if (!k->last || memcmp(p->staging + k->at, p->uploaded + k->at, bytes)) {
+    tt_buffer *b = tt_buffer_from_host(w->client, w->device, k->dtype, 1, k->dims, p->staging + k->at, err);
+    if (!b) return NULL;
+    tt_buffer_release(k->last);
+    k->last = b;
+    memcpy(p->uploaded + k->at, p->staging + k->at, bytes);
+  }
+  return tt_buffer_retain(k->last);
+}
+
+tt_code tt_program_run(tt_program *p, tt_window *w, tt_error *err) {
+  size_t n = p->n_parameters + p->n_results;
+  tt_buffer *few[INLINE], **args = n > INLINE ? tt_alloc(n * sizeof *args) : few;
+  if (!args) return tt_no_memory(err, n * sizeof *args);
+  tt_buffer **outs = args + p->n_parameters;
+  uint32_t bound = 0, pack = 0;
+  fill_packs(p, w);
+  for (; bound < p->n_parameters; bound++) {
+    uint32_t id = p->inputs[bound];
+    tt_buffer **own = id == NO_VALUE ? NULL : &w->values.at[id].buffer;
+    args[bound] = own ? *own : pack_buffer(p, &p->packs[pack++], w, err);
+    if (!args[bound]) break;
+    if (own && !p->donate[bound]) tt_buffer_retain(args[bound]);
+    else if (own) *own = NULL;
+  }
+  tt_code code = bound < p->n_parameters ? err->code
+                 : tt_executable_run(atomic_load(&p->executable), w->device, p->name, (int)bound, args, p->donate,
+                                     (int)p->n_results, p->types, outs, err);
+  for (uint32_t i = 0; i < bound; i++) {
+    if (code && p->donate[i] && p->inputs[i] != NO_VALUE) w->values.at[p->inputs[i]].buffer = args[i]; /* not taken */
+    else tt_buffer_release(args[i]);
+  }
+  for (uint32_t k = 0; k < p->n_results && !code; k++) w->values.at[p->results[k]].buffer = outs[k];
+  if (!code) tt_tally(executions, 1);
+  if (args != few) tt_free(args);
+  return code;
+}
+
+void tt_programs_clear(void) {
+  tt_fuse_wait(false);
+  pthread_mutex_lock(&lock);
+  for (int i = 0; i < BUCKETS; i++)
+    while (buckets[i]) {
+      tt_program *next = buckets[i]->next;
+      program_destroy(buckets[i]);
+      buckets[i] = next;
+    }
+  memset(skeletons, 0, sizeof skeletons);
+  pthread_mutex_unlock(&lock);
+}

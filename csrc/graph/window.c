@@ -1,0 +1,288 @@
+/* window.c: DeferAndFuse: calls are written down, and run together when somebody looks.
+ *
+ * One window a device, under its lock, for all threads: forward on one thread and backward on autograd's are one program.
+ * A call that is recorded gets its results at once, storages that are pending; numbers and random states are taken now,
+ * so that a later draw or a changed offset is in order. What a record reads is known by value: an input's buffer is held
+ * from the moment it is read, so nothing that happens to its storage later changes what was meant. */
+#include <sched.h>
+#include <string.h>
+#include "graph/window.h"
+#include "pjrt/counters.h"
+
+enum { DEVICES = 64, LIMIT = 2048 /* records */, PROVEN = 4 /* full windows in a row */ };
+static const int64_t most_bytes = (int64_t)4 << 30; /* of results in one window */
+
+static struct tt_window windows[DEVICES];
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static atomic_bool full;
+static _Atomic uint64_t last_serial;
+static tt_fuse_counters counts; /* each under its window's lock; sums may be torn between windows, never wrong in one */
+
+static void make_windows(void) {
+  for (int i = 0; i < DEVICES; i++) pthread_mutex_init(&windows[i].lock, NULL);
+}
+
+static tt_window *window_of(int device) {
+  pthread_once(&once, make_windows);
+  return &windows[(unsigned)device % DEVICES];
+}
+
+/* ---- lists ---- */
+static bool grow(void *list, size_t size, uint32_t n) { /* room for n more */
+  TT_LIST(void) *l = list;
+  if (l->n + n <= l->cap) return true;
+  uint32_t cap = 2 * (l->n + n) + 64;
+  void *at = tt_realloc(l->at, cap * size);
+  if (!at) return false;
+  l->at = at;
+  l->cap = cap;
+  return true;
+}
+#define ROOM(list, n) grow(&(list), sizeof *(list).at, (n))
+
+static void mix(uint64_t *h, uint64_t v) {
+  *h = (*h ^ v) * 0x9E3779B97F4A7C15ull;
+  *h ^= *h >> 29;
+}
+
+/* ---- values ---- */
+/* What s stands for at this point of the window; NO_VALUE, with err set, if it has nothing. */
+static uint32_t value_of(tt_window *w, tt_storage *s, tt_error *err) {
+  tt_window *in = atomic_load_explicit(&s->window, memory_order_relaxed);
+  if (in == w) return w->pending.at[s->place].value;
+  tt_buffer *b = tt_storage_take_reference(s);
+  if (!b) {
+    if (s->lost) *err = w->failure;
+    else tt_fail(err, TT_FAILED_PRECONDITION, "", "another thread emptied an operand at the same time");
+    return NO_VALUE;
+  }
+  if (s->filling == w->serial && s->place < w->values.n && w->values.at[s->place].buffer == b) {
+    tt_buffer_release(b);
+    return s->place;
+  }
+  s->filling = w->serial;
+  s->place = w->values.n;
+  w->values.at[w->values.n++] = (tt_value){.buffer = b};
+  return s->place;
+}
+
+/* From now on s stands for value. */
+static void defer(tt_window *w, tt_storage *s, uint32_t value) {
+  if (atomic_load_explicit(&s->window, memory_order_relaxed) == w) {
+    w->pending.at[s->place].value = value;
+    return;
+  }
+  uint32_t origin = s->filling == w->serial && s->buffer && w->values.at[s->place].buffer == s->buffer ? s->place : NO_VALUE;
+  w->pending.at[w->pending.n] = (tt_pending){.storage = tt_storage_retain(s), .value = value, .origin = origin};
+  s->place = w->pending.n++;
+  s->filling = 0;
+  s->hinted = true;
+  s->lost = false;
+  atomic_store_explicit(&s->window, w, memory_order_release);
+}
+
+static void begin(tt_window *w, const tt_call *call) {
+  w->client = call->client;
+  w->device = call->device;
+  w->serial = atomic_fetch_add(&last_serial, 1) + 1;
+  w->hash = w->skeleton = 0;
+  w->bytes = 0;
+}
+
+/* Takes back values that a record which failed had added; nothing else has changed yet. */
+static void drop_values(tt_window *w, uint32_t from) {
+  while (w->values.n > from) tt_buffer_release(w->values.at[--w->values.n].buffer);
+}
+
+tt_code tt_window_record(const tt_plan *p, const tt_call *call, tt_storage **results, tt_error *err) {
+  tt_window *w = window_of(call->device);
+  if (tt_plan_make_results(p, call, results, err)) goto failed;
+  pthread_mutex_lock(&w->lock);
+  if (!w->records.n && !w->pending.n) begin(w, call);
+  uint32_t n = p->n_operands + p->n_results, values = w->values.n, wires = w->wires.n, numbers = w->numbers.n;
+  if (!ROOM(w->records, 1) || !ROOM(w->wires, n) || !ROOM(w->values, n) || !ROOM(w->pending, p->n_results) ||
+      !ROOM(w->numbers, p->n_operands)) {
+    tt_no_memory(err, 0);
+    goto unlock;
+  }
+  for (uint32_t i = 0; i < p->n_operands; i++) {
+    const tt_operand *o = &p->operands[i];
+    if (o->source != FROM_SLOT && o->source != FROM_CAPTURE) continue;
+    uint32_t v = value_of(w, o->source == FROM_SLOT ? call->slots[o->slot] : o->capture, err);
+    if (v == NO_VALUE) {
+      w->wires.n = wires;
+      drop_values(w, values);
+      goto unlock;
+    }
+    w->wires.at[w->wires.n++] = v;
+  }
+  uint64_t seed = 0, offset = 0;
+  if (p->uses_random) tt_generator_draw(tt_plan_generator(p, call), p->random_total, &seed, &offset);
+  for (uint32_t i = 0; i < p->n_operands; i++)
+    if (p->operands[i].source != FROM_SLOT && p->operands[i].source != FROM_CAPTURE)
+      w->numbers.at[w->numbers.n++] = tt_operand_number(call, &p->operands[i], seed, offset);
+  w->records.at[w->records.n++] = (tt_record){.plan = p, .wires = wires, .numbers = numbers, .first_result = w->values.n};
+  mix(&w->hash, (uintptr_t)p);
+  mix(&w->skeleton, call->variant->id);
+  for (uint32_t i = wires; i < w->wires.n; i++) mix(&w->hash, w->wires.at[i]);
+  for (uint32_t i = 0; i < p->n_results; i++) {
+    const tt_destination *d = &p->destinations[i];
+    defer(w, d->is_slot ? call->slots[d->index] : results[d->index], w->values.n);
+    w->values.at[w->values.n++] = (tt_value){.type = &p->types[i]};
+    w->bytes += p->types[i].bytes;
+  }
+  if (w->records.n >= (w->cut ? w->cut : LIMIT) || w->bytes > most_bytes) atomic_store(&full, true);
+  pthread_mutex_unlock(&w->lock);
+  return TT_OK;
+
+unlock:
+  pthread_mutex_unlock(&w->lock);
+failed:
+  for (uint32_t k = 0; k < p->n_outputs; k++) {
+    tt_storage_release(results[k]);
+    results[k] = NULL;
+  }
+  return err->code;
+}
+
+bool tt_window_share(tt_storage *to, tt_storage *from) {
+  tt_window *w = atomic_load_explicit(&from->window, memory_order_acquire);
+  if (!w) return false;
+  pthread_mutex_lock(&w->lock);
+  bool still = atomic_load_explicit(&from->window, memory_order_relaxed) == w, shared = still && ROOM(w->pending, 1);
+  if (shared) {
+    tt_storage_base(to, from->dtype, from->rank, from->dims);
+    defer(w, to, w->pending.at[from->place].value);
+    mix(&w->hash, w->pending.at[from->place].value);
+  }
+  pthread_mutex_unlock(&w->lock);
+  return shared;
+}
+
+void tt_window_forget(tt_storage *s) {
+  tt_window *w = atomic_load_explicit(&s->window, memory_order_acquire);
+  if (!w) return;
+  pthread_mutex_lock(&w->lock);
+  bool still = atomic_load_explicit(&s->window, memory_order_relaxed) == w;
+  if (still) {
+    w->pending.at[s->place].storage = NULL;
+    atomic_store_explicit(&s->window, NULL, memory_order_release);
+  }
+  pthread_mutex_unlock(&w->lock);
+  if (still) tt_storage_release(s);
+}
+
+/* ---- flushing ---- */
+/* Who is still wanted, and so which records are needed. */
+static void mark(tt_window *w) {
+  for (uint32_t i = 0; i < w->pending.n; i++) {
+    tt_pending *p = &w->pending.at[i];
+    p->alive = p->storage && atomic_load_explicit(&p->storage->refs, memory_order_acquire) > 1;
+    if (p->alive) w->values.at[p->value].uses++;
+  }
+  for (uint32_t r = w->records.n; r-- > 0;) {
+    tt_record *record = &w->records.at[r];
+    const tt_plan *p = record->plan;
+    for (uint32_t i = 0; i < p->n_results; i++) record->needed |= w->values.at[record->first_result + i].uses != 0;
+    if (!record->needed) continue;
+    uint32_t wire = record->wires;
+    for (uint32_t i = 0; i < p->n_operands; i++)
+      if (p->operands[i].source == FROM_SLOT || p->operands[i].source == FROM_CAPTURE) w->values.at[w->wires.at[wire++]].uses++;
+  }
+}
+
+/* A pending storage lets go of the buffer that its value replaces, so that a program may reuse the memory; the window has it
+ * still, as the value it came from. */
+static void let_go(tt_window *w) {
+  for (uint32_t i = 0; i < w->pending.n; i++) {
+    tt_pending *p = &w->pending.at[i];
+    if (!p->alive || !p->storage->buffer) continue;
+    tt_buffer_release(p->storage->buffer);
+    p->storage->buffer = NULL;
+  }
+}
+
+/* Every pending storage gets its buffer; on failure what it had before the window, or nothing. */
+static void settle(tt_window *w, bool failed) {
+  for (uint32_t i = 0; i < w->pending.n; i++) {
+    tt_pending *p = &w->pending.at[i];
+    tt_storage *s = p->storage;
+    if (!s) continue;
+    tt_buffer *b = w->values.at[p->value].buffer;
+    if (p->alive && !b && p->origin != NO_VALUE) b = w->values.at[p->origin].buffer;
+    if (p->alive && b) tt_storage_put(s, tt_buffer_retain(b));
+    else if (p->alive && failed) s->lost = true;
+    atomic_store_explicit(&s->window, NULL, memory_order_release);
+    tt_storage_release(s);
+  }
+}
+
+static tt_code flush(tt_window *w, tt_flush_reason reason, tt_error *err) { /* under its lock */
+  err->code = TT_OK;
+  if (!w->pending.n && !w->records.n) return TT_OK;
+  counts.windows[reason]++;
+  counts.records[reason] += w->records.n;
+  mark(w);
+  tt_program *p = tt_program_for(w, reason);
+  let_go(w);
+  tt_code code = p ? tt_program_run(p, w, err) : tt_window_replay(w, err);
+  *(p ? &counts.fused : &counts.replayed) += 1;
+  if (code) w->failure = *err;
+  settle(w, code != TT_OK);
+  tt_period_note(w);
+  bool is_full = reason == TT_FLUSH_FULL;
+  if (is_full) w->cut = tt_period_cut(w, LIMIT);
+  else if (w->fulls < PROVEN) w->cut = 0; /* ends before its windows are full: no loop without reads */
+  w->fulls = is_full ? w->fulls + 1 : 0;
+  drop_values(w, 0);
+  w->records.n = w->wires.n = w->pending.n = w->numbers.n = 0;
+  return code;
+}
+
+static tt_code flush_one(tt_window *w, tt_flush_reason reason, tt_error *err) {
+  pthread_mutex_lock(&w->lock);
+  tt_code code = flush(w, reason, err);
+  pthread_mutex_unlock(&w->lock);
+  return code;
+}
+
+void tt_storage_settle(tt_storage *s) {
+  tt_window *w = atomic_load_explicit(&s->window, memory_order_acquire);
+  tt_error err;
+  if (w) flush_one(w, TT_FLUSH_READ, &err); /* a failure is told by who reads the storage */
+}
+
+tt_code tt_flush(int device, tt_error *err) {
+  tt_error local;
+  if (!err) err = &local;
+  if (device >= 0) return flush_one(window_of(device), TT_FLUSH_ASKED, err);
+  tt_error first = {0};
+  for (int i = 0; i < DEVICES; i++)
+    if (flush_one(window_of(i), TT_FLUSH_ASKED, err) && !first.code) first = *err;
+  *err = first;
+  return first.code;
+}
+
+bool tt_window_full(void) { return atomic_load_explicit(&full, memory_order_relaxed); }
+
+tt_code tt_flush_full(tt_error *err) {
+  err->code = TT_OK;
+  if (!atomic_exchange(&full, false)) return TT_OK;
+  for (int i = 0; i < DEVICES && !err->code; i++) {
+    tt_window *w = window_of(i);
+    pthread_mutex_lock(&w->lock);
+    if (w->records.n >= (w->cut ? w->cut : LIMIT) || w->bytes > most_bytes) flush(w, TT_FLUSH_FULL, err);
+    pthread_mutex_unlock(&w->lock);
+  }
+  return err->code;
+}
+
+tt_code tt_window_failure(int device, tt_error *err) {
+  tt_window *w = window_of(device);
+  pthread_mutex_lock(&w->lock);
+  if (err) *err = w->failure;
+  pthread_mutex_unlock(&w->lock);
+  return w->failure.code;
+}
+
+void tt_fuse_counters_get(tt_fuse_counters *out) { *out = counts; }
