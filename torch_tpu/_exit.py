@@ -2,10 +2,12 @@
 
 A device's autograd thread releases the graph it has just run, Python objects among it, after backward() has returned to the
 main thread. If Python is being finalised by then, taking the GIL ends the thread in the middle of a C++ destructor, which
-aborts the process. So at exit the GIL is let go until those threads sleep."""
+aborts the process. So at exit the GIL is let go until those threads sleep. Nor may a plugin compile while the process goes."""
 import atexit
 import glob
 import time
+
+from . import _C
 
 PATIENCE = 2.0  # seconds
 
@@ -29,3 +31,8 @@ def _wait_for_autograd():
     while quiet < 2 and time.monotonic() < deadline and (states := _autograd_states()):
         time.sleep(0.001)  # lets go of the GIL: who waits for it gets it now
         quiet = quiet + 1 if all(state == "S" for state in states) else 0
+
+
+@atexit.register
+def _wait_for_the_compiler():
+    _C.fuse_wait(True)
