@@ -87,8 +87,14 @@ static void *keep(tt_arena *a, const void *data, size_t bytes) {
   return p;
 }
 
+static void forget(tt_pack *k) {
+  tt_count_kept(k->last, -1);
+  tt_buffer_release(k->last);
+  k->last = NULL;
+}
+
 static void program_destroy(tt_program *p) {
-  for (uint32_t i = 0; i < p->n_packs; i++) tt_buffer_release(p->packs[i].last);
+  for (uint32_t i = 0; i < p->n_packs; i++) forget(&p->packs[i]);
   tt_arena arena = p->arena;
   tt_arena_deinit(&arena);
 }
@@ -413,8 +419,8 @@ static tt_buffer *pack_buffer(tt_program *p, tt_pack *k, const tt_window *w, tt_
   if (!k->last || memcmp(p->staging + k->at, p->uploaded + k->at, bytes)) {
     tt_buffer *b = tt_buffer_from_host(w->client, w->device, k->dtype, 1, k->dims, p->staging + k->at, err);
     if (!b) return NULL;
-    tt_buffer_release(k->last);
-    k->last = b;
+    forget(k);
+    tt_count_kept(k->last = b, 1);
     memcpy(p->uploaded + k->at, p->staging + k->at, bytes);
   }
   return tt_buffer_retain(k->last);

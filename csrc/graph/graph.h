@@ -60,6 +60,8 @@ typedef struct tt_scalar { uint8_t dtype; uint8_t bits[16]; } tt_scalar;
 tt_dtype tt_scalar_carrier(tt_dtype t); /* the dtype in which a number is handed to a program that wants t: f32 for the small floats */
 tt_scalar tt_scalar_encode(const tt_arg *a, tt_dtype carrier);
 tt_buffer *tt_scalar_buffer(tt_client *c, int device, tt_scalar s, tt_error *err); /* new */
+/* A buffer that the core keeps for itself leaves the counts of live buffers (sign 1), or comes back into them (-1). */
+void tt_count_kept(const tt_buffer *b, int sign);
 void tt_scalars_clear(tt_client *c); /* lets go of all buffers of a client */
 
 /* ---- plans ---- */
@@ -122,6 +124,7 @@ tt_code tt_window_record(const tt_plan *p, const tt_call *call, tt_storage **res
 void tt_window_forget(tt_storage *s);
 /* Makes to, of the same type and order as from, stand for what from does, if from is to be filled by a window. */
 bool tt_window_share(tt_storage *to, tt_storage *from);
+void tt_windows_clear(void); /* frees empty windows and programs: for leak checks, while no call runs */
 tt_code tt_window_failure(int device, tt_error *err); /* what the last flush that failed said */
 
 void tt_describe_shape(char *out, size_t room, tt_dtype dtype, int rank, const int64_t *dims); /* "float32[2, 3]" */

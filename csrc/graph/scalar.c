@@ -53,17 +53,17 @@ tt_scalar tt_scalar_encode(const tt_arg *a, tt_dtype carrier) {
   return s;
 }
 
+void tt_count_kept(const tt_buffer *b, int sign) {
+  if (!b) return;
+  tt_tally(live_buffers, -sign);
+  tt_tally(live_bytes, -sign * (int64_t)tt_buffer_bytes(b));
+}
+
 /* ---- the table ---- */
 enum { ENTRIES = 4096, STRIPES = 64 };
 static struct entry { tt_client *client; tt_buffer *buffer; int device; tt_scalar scalar; } table[ENTRIES];
 static pthread_mutex_t locks[STRIPES];
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-/* What the table keeps is the core's and not the program's: it leaves the counts of live buffers. */
-static void count_kept(const struct entry *e, int sign) {
-  if (!e->buffer) return;
-  tt_tally(live_buffers, -sign);
-  tt_tally(live_bytes, -sign * (int64_t)(tt_dtype_bits(e->scalar.dtype) / 8));
-}
 static void make_locks(void) { for (int i = 0; i < STRIPES; i++) pthread_mutex_init(&locks[i], NULL); }
 
 tt_buffer *tt_scalar_buffer(tt_client *c, int device, tt_scalar s, tt_error *err) {
@@ -86,9 +86,9 @@ tt_buffer *tt_scalar_buffer(tt_client *c, int device, tt_scalar s, tt_error *err
   tt_buffer *old = NULL;
   pthread_mutex_lock(lock);
   old = e->buffer;
-  count_kept(e, -1);
+  tt_count_kept(e->buffer, -1);
   *e = (struct entry){c, tt_buffer_retain(b), device, s};
-  count_kept(e, 1);
+  tt_count_kept(e->buffer, 1);
   pthread_mutex_unlock(lock);
   tt_buffer_release(old);
   return b;
@@ -101,7 +101,7 @@ void tt_scalars_clear(tt_client *c) {
     pthread_mutex_lock(&locks[i % STRIPES]);
     if (table[i].client == c) {
       old = table[i].buffer;
-      count_kept(&table[i], -1);
+      tt_count_kept(table[i].buffer, -1);
       table[i] = (struct entry){0};
     }
     pthread_mutex_unlock(&locks[i % STRIPES]);

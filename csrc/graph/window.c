@@ -96,6 +96,7 @@ static void drop_values(tt_window *w, uint32_t from) {
 
 tt_code tt_window_record(const tt_plan *p, const tt_call *call, tt_storage **results, tt_error *err) {
   tt_window *w = window_of(call->device);
+  if (tt_fork_check(err)) return err->code;
   if (tt_plan_make_results(p, call, results, err)) goto failed;
   pthread_mutex_lock(&w->lock);
   if (!w->records.n && !w->pending.n) begin(w, call);
@@ -283,6 +284,20 @@ tt_code tt_window_failure(int device, tt_error *err) {
   if (err) *err = w->failure;
   pthread_mutex_unlock(&w->lock);
   return w->failure.code;
+}
+
+void tt_windows_clear(void) {
+  tt_programs_clear();
+  for (int i = 0; i < DEVICES; i++) {
+    tt_window *w = window_of(i);
+    pthread_mutex_lock(&w->lock);
+    void *lists[] = {w->records.at, w->wires.at, w->values.at, w->pending.at, w->numbers.at, w->history};
+    for (size_t k = 0; k < sizeof lists / sizeof *lists; k++) tt_free(lists[k]);
+    memset(&w->records, 0, offsetof(tt_window, hash) - offsetof(tt_window, records));
+    w->history = NULL;
+    w->n_history = 0;
+    pthread_mutex_unlock(&w->lock);
+  }
 }
 
 void tt_fuse_counters_get(tt_fuse_counters *out) { *out = counts; }

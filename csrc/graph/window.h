@@ -58,7 +58,7 @@ typedef struct tt_program tt_program;
 /* The program for the window as marked, if it is ready to run; else NULL: replay. May compile. */
 tt_program *tt_program_for(tt_window *w, tt_flush_reason reason);
 tt_code tt_program_run(tt_program *p, tt_window *w, tt_error *err); /* fills the values that are needed after it */
-void tt_programs_clear(void); /* for leak checks, while no call runs */
+void tt_programs_clear(void); /* gives back what is kept of them; while no call runs */
 
 /* ---- replay.c: the records one by one, by their own executables ---- */
 tt_code tt_window_replay(tt_window *w, tt_error *err);

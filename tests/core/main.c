@@ -81,6 +81,7 @@ tt_plugin *test_fake(void) {
 /* ---- fault loops ---- */
 void test_let_go(tt_client *c) {
   if (c) {
+    tt_windows_clear();
     tt_plans_clear();
     tt_scalars_clear(c);
     tt_cache_clear(c);

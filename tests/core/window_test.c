@@ -1,0 +1,241 @@
+/* window_test.c: DeferAndFuse on the fake plugin: what is run when, what a failure leaves, what is given back.
+ *
+ * The fake gives every result the sum of all operands of its type, so a chain of adds over distinct operands has the same
+ * values as one program and one by one. */
+#include "graph/graph.h"
+#include "test.h"
+
+static const int64_t sizes[1] = {4}, strides[1] = {1};
+
+static void rule_add(tt_ctx *c) { c->result[0] = hlo_binary(c->m, "add", tt_in(c, 0), tt_in(c, 1)); }
+static const tt_op row = {"add.Tensor", rule_add, "", PROMOTE_DEFAULT, 0, "self + other"};
+
+/* a + b, or a += b where result is NULL, as one of `kinds` operators that differ in name only. */
+enum { KINDS = 3 };
+static tt_code add(tt_client *c, int kind, tt_storage *a, tt_storage *b, tt_storage **result, tt_error *err) {
+  static tt_variant variants[2 * KINDS];
+  tt_variant *v = &variants[2 * kind + !result];
+  if (!v->id) {
+    *v = (tt_variant){.op = &row, .name = result ? "add" : "add_", .id = tt_variant_new_id(), .n_args = 2, .n_results = 1,
+                      .written = !result};
+    memset(v->alias, -1, sizeof v->alias);
+    v->alias[0] = result ? -1 : 0;
+  }
+  tt_tensor self = {.storage = a, .sizes = sizes, .strides = strides, .dtype = TT_F32, .rank = 1}, other = self;
+  other.storage = b;
+  tt_arg args[2] = {{.tag = TT_ARG_TENSOR, .tensor = &self}, {.tag = TT_ARG_TENSOR, .tensor = &other}};
+  tt_call call = {.variant = v, .client = c, .args = args};
+  tt_output output = {true, TT_F32, 1, sizes, strides};
+  tt_code code = tt_call_begin(&call, err);
+  if (code) return code;
+  const tt_plan *p = tt_plan_find(&call);
+  if (!p) p = tt_plan_build(&call, &output, result ? 1 : 0, err);
+  code = p ? tt_plan_run(p, &call, result, err) : err->code;
+  tt_call_end(&call);
+  return code;
+}
+
+static tt_storage *storage_of(tt_client *c, float v, tt_error *err) {
+  float data[4] = {v, v, v, v};
+  tt_storage *s = tt_storage_create(c, 0, sizeof data, err);
+  tt_buffer *b = s ? tt_buffer_from_host(c, 0, TT_F32, 1, sizes, data, err) : NULL;
+  if (b && !tt_storage_set(s, b, err)) return s;
+  tt_buffer_release(b);
+  tt_storage_release(s);
+  return NULL;
+}
+
+static float first_of(tt_storage *s) {
+  float back[4];
+  tt_error err;
+  return tt_storage_to_host(s, back, sizeof back, &err) ? -1 : back[0];
+}
+
+static int64_t executions(void) {
+  tt_counters c;
+  tt_counters_get(&c);
+  return c.executions;
+}
+
+/* (a + b) + c, the sum in the middle forgotten. */
+static tt_code chain(tt_client *c, tt_error *err) {
+  tt_storage *x[3] = {0}, *t = NULL, *r = NULL;
+  float back[4] = {0};
+  tt_mode_set(TT_MODE_FUSE);
+  tt_code code = TT_OK;
+  for (int i = 0; i < 3 && !code; i++)
+    if (!(x[i] = storage_of(c, (float)(1 << i), err))) code = err->code;
+  if (!code) code = add(c, 0, x[0], x[1], &t, err);
+  if (!code) code = add(c, 0, t, x[2], &r, err);
+  tt_storage_release(t);
+  if (!code) code = tt_storage_to_host(r, back, sizeof back, err);
+  if (!code && back[0] != 7) test_fail(__FILE__, __LINE__, "1 + 2 + 4 is %g", (double)back[0]);
+  tt_storage_release(r);
+  for (int i = 0; i < 3; i++) tt_storage_release(x[i]);
+  tt_mode_set(TT_MODE_STRICT);
+  tt_error ignored;
+  tt_flush(-1, &ignored);
+  return code;
+}
+
+static tt_code twice(tt_error *err) {
+  tt_client *c = tt_client_create(test_fake(), 0, err);
+  tt_code code = c ? chain(c, err) : err->code;
+  if (!code) code = chain(c, err);
+  test_let_go(c);
+  return code;
+}
+
+TEST(test_windows_survive_faults) { FAULT_LOOP(twice); }
+
+TEST(test_new_plans_are_one_program_at_once) {
+  tt_error err;
+  tt_client *c;
+  EXPECT_MADE(c = tt_client_create(test_fake(), 0, &err), err);
+  tt_counters before, after;
+  tt_counters_get(&before);
+  for (int i = 0; i < 3; i++) EXPECT_OK(chain(c, &err), err);
+  tt_counters_get(&after);
+  EXPECT_INT(after.executions - before.executions, 3);
+  EXPECT_INT(after.compiles + after.cache_hits_disk - before.compiles - before.cache_hits_disk, 1);
+  EXPECT_INT(after.live_storages, before.live_storages);
+  test_let_go(c);
+}
+
+TEST(test_compiled_plans_run_by_themselves_until_their_program_is_ready) {
+  tt_error err;
+  tt_client *c;
+  tt_storage *a, *b, *r;
+  EXPECT_MADE(c = tt_client_create(test_fake(), 0, &err), err);
+  EXPECT_MADE(a = storage_of(c, 1, &err), err);
+  EXPECT_MADE(b = storage_of(c, 2, &err), err);
+  EXPECT_OK(add(c, 0, a, b, &r, &err), err); /* strict: compiled */
+  tt_storage_release(a);
+  tt_storage_release(b);
+  tt_storage_release(r);
+  int64_t start = executions();
+  EXPECT_OK(chain(c, &err), err);
+  EXPECT_INT(executions() - start, 2); /* first sight: as they are */
+  EXPECT_OK(chain(c, &err), err);
+  EXPECT_INT(executions() - start, 4); /* second: its program is being made */
+  tt_fuse_wait(false);
+  EXPECT_OK(chain(c, &err), err);
+  EXPECT_INT(executions() - start, 5);
+  test_let_go(c);
+}
+
+TEST(test_what_nobody_wants_is_not_run) {
+  tt_error err;
+  tt_client *c;
+  tt_storage *a, *b, *r;
+  EXPECT_MADE(c = tt_client_create(test_fake(), 0, &err), err);
+  EXPECT_MADE(a = storage_of(c, 1, &err), err);
+  EXPECT_MADE(b = storage_of(c, 2, &err), err);
+  tt_mode_set(TT_MODE_FUSE);
+  int64_t start = executions();
+  for (int i = 0; i < 5; i++) {
+    EXPECT_OK(add(c, 0, a, b, &r, &err), err);
+    tt_storage_release(r);
+  }
+  EXPECT_OK(tt_flush(0, &err), err);
+  EXPECT_INT(executions() - start, 0);
+  tt_mode_set(TT_MODE_STRICT);
+  tt_storage_release(a);
+  tt_storage_release(b);
+  test_let_go(c);
+}
+
+TEST(test_inputs_are_read_when_recorded_and_contents_replaced_are_forgotten) {
+  tt_error err;
+  tt_client *c;
+  tt_storage *a, *b, *r;
+  float nine[4] = {9, 9, 9, 9};
+  EXPECT_MADE(c = tt_client_create(test_fake(), 0, &err), err);
+  EXPECT_MADE(a = storage_of(c, 1, &err), err);
+  EXPECT_MADE(b = storage_of(c, 2, &err), err);
+  tt_mode_set(TT_MODE_FUSE);
+  EXPECT_OK(add(c, 0, a, b, &r, &err), err);
+  EXPECT_OK(tt_storage_set(a, tt_buffer_from_host(c, 0, TT_F32, 1, sizes, nine, &err), &err), err); /* not seen by the add */
+  EXPECT_OK(add(c, 1, b, b, NULL, &err), err);
+  EXPECT_OK(tt_storage_set(b, tt_buffer_from_host(c, 0, TT_F32, 1, sizes, nine, &err), &err), err); /* nobody sees the 4 */
+  EXPECT(first_of(r) == 3 && first_of(a) == 9 && first_of(b) == 9);
+  tt_mode_set(TT_MODE_STRICT);
+  tt_storage_release(a);
+  tt_storage_release(b);
+  tt_storage_release(r);
+  test_let_go(c);
+}
+
+TEST(test_strict_calls_see_what_windows_are_to_fill) {
+  tt_error err;
+  tt_client *c;
+  tt_storage *a, *b, *r, *s;
+  EXPECT_MADE(c = tt_client_create(test_fake(), 0, &err), err);
+  EXPECT_MADE(a = storage_of(c, 1, &err), err);
+  EXPECT_MADE(b = storage_of(c, 2, &err), err);
+  tt_mode_set(TT_MODE_FUSE);
+  EXPECT_OK(add(c, 0, a, b, &r, &err), err);
+  tt_mode_set(TT_MODE_STRICT);
+  EXPECT_OK(add(c, 0, r, b, &s, &err), err);
+  EXPECT(first_of(s) == 5);
+  EXPECT_OK(add(c, 0, r, b, NULL, &err), err);
+  EXPECT(first_of(r) == 5);
+  tt_storage_release(a);
+  tt_storage_release(b);
+  tt_storage_release(r);
+  tt_storage_release(s);
+  test_let_go(c);
+}
+
+TEST(test_a_window_that_fails_says_so_at_every_read_and_keeps_what_was) {
+  tt_error err;
+  tt_client *c;
+  tt_storage *a, *b, *r;
+  float back[4];
+  EXPECT_MADE(c = tt_client_create(test_fake(), 0, &err), err);
+  EXPECT_MADE(a = storage_of(c, 1, &err), err);
+  EXPECT_MADE(b = storage_of(c, 2, &err), err);
+  tt_mode_set(TT_MODE_FUSE);
+  EXPECT_OK(add(c, 0, a, b, &r, &err), err);
+  EXPECT_OK(add(c, 1, a, b, NULL, &err), err);
+  atomic_store(&test_control()->fail_execute, 1);
+  for (int i = 0; i < 2; i++) EXPECT_INT(tt_storage_to_host(r, back, sizeof back, &err), TT_RESOURCE_EXHAUSTED);
+  EXPECT(first_of(a) == 1); /* as before the window */
+  EXPECT_OK(add(c, 1, a, b, NULL, &err), err);
+  EXPECT(first_of(a) == 3);
+  tt_mode_set(TT_MODE_STRICT);
+  tt_storage_release(a);
+  tt_storage_release(b);
+  tt_storage_release(r);
+  test_let_go(c);
+}
+
+TEST(test_loops_without_reads_are_cut_where_they_repeat) {
+  tt_error err;
+  tt_client *c;
+  tt_storage *a, *b;
+  EXPECT_MADE(c = tt_client_create(test_fake(), 0, &err), err);
+  EXPECT_MADE(a = storage_of(c, 1, &err), err);
+  EXPECT_MADE(b = storage_of(c, 0, &err), err);
+  tt_mode_set(TT_MODE_FUSE);
+  tt_fuse_counters before, after;
+  int64_t start = 0;
+  for (int i = 0; i < 9000; i++) {
+    if (i == 6000) {
+      tt_fuse_wait(false);
+      start = executions();
+      tt_fuse_counters_get(&before);
+    }
+    EXPECT_OK(add(c, i % KINDS, a, b, NULL, &err), err);
+    if (tt_window_full()) EXPECT_OK(tt_flush_full(&err), err);
+  }
+  tt_fuse_counters_get(&after);
+  int64_t windows = after.windows[TT_FLUSH_FULL] - before.windows[TT_FLUSH_FULL];
+  EXPECT(windows >= 5 && windows < 10);
+  EXPECT_INT(executions() - start, windows);
+  EXPECT(first_of(a) == 1);
+  tt_mode_set(TT_MODE_STRICT);
+  tt_storage_release(a);
+  tt_storage_release(b);
+  test_let_go(c);
+}
