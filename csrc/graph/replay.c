@@ -23,7 +23,7 @@ static tt_code replay_one(tt_window *w, const tt_record *r, tt_buffer **args, tt
     else v->buffer = NULL;
   }
   tt_code code = !e || n < p->n_operands ? err->code
-                 : tt_executable_run(e, w->device, p->name, (int)n, args, p->donate, (int)p->n_results, p->types, outs, err);
+                 : tt_executable_run(e, w->device, r->name, (int)n, args, p->donate, (int)p->n_results, p->types, outs, err);
   while (n > 0) tt_buffer_release(args[--n]);
   if (code) return code;
   tt_tally(executions, 1);

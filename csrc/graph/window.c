@@ -122,7 +122,7 @@ tt_code tt_window_record(const tt_plan *p, const tt_call *call, tt_storage **res
   for (uint32_t i = 0; i < p->n_operands; i++)
     if (p->operands[i].source != FROM_SLOT && p->operands[i].source != FROM_CAPTURE)
       w->numbers.at[w->numbers.n++] = tt_operand_number(call, &p->operands[i], seed, offset);
-  w->records.at[w->records.n++] = (tt_record){.plan = p, .wires = wires, .numbers = numbers, .first_result = w->values.n};
+  w->records.at[w->records.n++] = (tt_record){.plan = p, .name = call->place ? call->place : p->name, .wires = wires, .numbers = numbers, .first_result = w->values.n};
   mix(&w->hash, (uintptr_t)p);
   mix(&w->skeleton, call->variant->id);
   for (uint32_t i = wires; i < w->wires.n; i++) mix(&w->hash, w->wires.at[i]);

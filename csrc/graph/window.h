@@ -18,6 +18,7 @@ typedef struct tt_value {
 
 typedef struct tt_record {
   const tt_plan *plan;
+  const char *name;       /* for failures: the call's place or its operator */
   uint32_t wires;         /* first of its entries in wires: a value for each operand that is one, then one for each result */
   uint32_t numbers;       /* first of its numbers: one for each other operand */
   uint32_t first_result;  /* the value of result 0; the others follow */
