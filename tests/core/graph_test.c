@@ -90,6 +90,38 @@ TEST(test_calls_in_and_out_of_place) {
   test_let_go(c);
 }
 
+#ifdef TT_FAULTS
+/* The hot path: once a call, its results and its numbers have been seen, one execution for each call and nothing asked
+ * of malloc. */
+TEST(test_hit_allocates_nothing_and_executes_once) {
+  tt_error err;
+  tt_client *c;
+  EXPECT_MADE(c = tt_client_create(test_fake(), 0, &err), err);
+  tt_storage *a, *b, *r = NULL;
+  EXPECT_MADE(a = storage_of(c, 0, 1, &err), err);
+  EXPECT_MADE(b = storage_of(c, 0, 2, &err), err);
+  for (int warm = 1; warm >= 0; warm--) {
+    int executions = atomic_load(&test_control()->executions);
+    if (!warm) tt_fault_allocation(0);
+    for (int i = 0; i < 50; i++) {
+      tt_code code = add(c, 0, a, b, 1, &r, &err);
+      if (!code) tt_storage_release(r);
+      if (!code) code = add(c, 0, a, b, 1, NULL, &err);
+      if (!code) code = add(c, 0, a, b, 0.5, NULL, &err);
+      if (code) tt_fault_allocation(-1);
+      EXPECT_OK(code, err);
+    }
+    bool allocated = tt_fault_hit();
+    tt_fault_allocation(-1);
+    EXPECT(warm || !allocated);
+    EXPECT_INT(atomic_load(&test_control()->executions) - executions, 150);
+  }
+  tt_storage_release(a);
+  tt_storage_release(b);
+  test_let_go(c);
+}
+#endif
+
 TEST(test_call_that_fails_changes_nothing) {
   tt_error err;
   tt_client *c;
