@@ -4,7 +4,7 @@ One folder of compiled programs serves all runs, so a second run compiles nothin
 collected as text, and a sample of them (all, with --all) is compiled for the topologies of TOPOLOGIES; what compiled
 once is remembered by its digest. Ends with "N passed, N failed".
 
-  python tests/run.py [--all] [--plugin NAME] [--programs-only] [pytest arguments]"""
+  python tests/run.py [--all] [--plugin NAME] [--mode debug|fuse] [--programs-only] [pytest arguments]"""
 import argparse
 import os
 import pathlib
@@ -101,10 +101,14 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--all", action="store_true", help="every program through libtpu, more samples of every operator")
     parser.add_argument("--plugin", action="append", help="only this plugin")
+    parser.add_argument("--mode", choices=["strict", "debug", "fuse"], help="the eager mode in which the tests begin")
     parser.add_argument("--programs-only", action="store_true", help="only compile the programs of the last run")
     args, extra = parser.parse_known_args()
     if args.all:
         os.environ.setdefault("TORCH_TPU_TEST_SAMPLES", "100")
+        os.environ.setdefault("TORCH_TPU_TEST_STEPS", "10000")
+    if args.mode:
+        os.environ["TORCH_TPU_EAGER_MODE"] = args.mode
     dump = CACHE / "emitted"
     dump.mkdir(parents=True, exist_ok=True)
     os.chmod(CACHE, 0o700)

@@ -2,6 +2,7 @@
 way, and holds no more memory from step to step."""
 import gc
 import math
+import os
 
 import pytest
 import torch
@@ -127,6 +128,25 @@ def test_nothing_compiles_and_memory_is_flat_after_two_steps(flags):
     after = torch_tpu.counters()
     assert after["live_bytes"] <= before["live_bytes"] and after["live_storages"] <= before["live_storages"]
     assert after["fallbacks"] == before["fallbacks"]
+
+
+@pytest.mark.tpu
+def test_a_second_process_trains_without_a_compile(python, tmp_path):
+    code = f"""
+import sys
+sys.path.insert(0, {os.path.dirname(__file__)!r})
+import test_gpt, torch_tpu
+losses = test_gpt.train("tpu", 2, {{}}, dropout=0.1).tolist()
+c = torch_tpu.counters()
+print(c["compiles"], c["cache_hits_disk"], losses)
+"""
+    status, out, err = python(code, TORCH_TPU_CACHE_DIR=str(tmp_path), TORCH_TPU_EAGER_MODE="strict")
+    assert status == 0, err
+    compiles, found, losses = out.split(" ", 2)
+    assert int(compiles) > 10 and int(found) == 0
+    status, out, err = python(code, TORCH_TPU_CACHE_DIR=str(tmp_path), TORCH_TPU_EAGER_MODE="strict")
+    assert status == 0, err
+    assert out.split(" ", 2) == ["0", compiles, losses]
 
 
 def test_it_learns(dev):
