@@ -117,6 +117,9 @@ struct Frame {
       auto c = v.toComplexDouble();
       a->number.c[0] = c.real();
       a->number.c[1] = c.imag();
+    } else if (v.isUnsigned()) { // above what int64 holds
+      a->dtype = TT_U64;
+      a->number.i = static_cast<int64_t>(v.toUInt());
     } else {
       TORCH_CHECK_NOT_IMPLEMENTED(false, "expected a number, got ", v.tagKind());
     }
@@ -481,6 +484,7 @@ static void check_overlap(const Entry &e, const c10::IValue *args) {
 // A plan for the call; NULL if the call was done another way.
 static C10_NOINLINE const tt_plan *build(Entry &e, torch::jit::Stack *stack, c10::IValue *args, Frame &f, tt_call &c) {
   uint64_t asked = c.hash;
+  if (e.n_refusals) refuse(e, args);
   if (uint8_t route = detour_of(asked)) return call_slowly(e, stack, route), nullptr;
   Outputs o;
   bool known;
@@ -672,16 +676,6 @@ void call_with_outputs(Entry &e, torch::jit::Stack *stack, const std::vector<tt_
   put_results(e, stack, n, results.data(), [&](int k) -> const tt_output & { return outputs[k]; });
 }
 
-// ---- numbers that torch's kernels refuse ----
-static void check_uniform(const c10::IValue *args) {
-  double from = args[1].toDouble(), to = args[2].toDouble();
-  TORCH_CHECK(from <= to, "uniform_ expects to return a [from, to) range, but found from=", from, " > to=", to);
-}
-static void check_bernoulli(const c10::IValue *args) {
-  double p = args[1].toDouble();
-  TORCH_CHECK(0 <= p && p <= 1, "bernoulli_ expects p to be in [0, 1], but got p=", p);
-}
-
 // ---- schemas ----
 Kind kind_of(const c10::Type &type) {
   using T = c10::TypeKind;
@@ -752,8 +746,6 @@ std::unique_ptr<Entry> make_entry(const c10::OperatorHandle &op) {
     e->returns.push_back(info);
   }
   if (!fits) e->route = ROUTE_CPU;
-  if (e->name == "uniform_") e->check = check_uniform;
-  if (e->name == "bernoulli_.float") e->check = check_bernoulli;
   e->variant.op = tt_op_without_rule();
   e->variant.name = e->name.c_str();
   e->variant.id = tt_variant_new_id();

@@ -57,6 +57,7 @@ struct Entry {
   int16_t check_errors = -1; // stack position of a factorisation's check_errors, whose info is the last result
   bool matmul = false;    // float32 precision matters
   void *python = nullptr; // PyObject: what is traced, for captured graphs; NULL: torch_tpu._decompose
+  int16_t refusals = -1, n_refusals = 0; // rows of refusals.h
   void (*check)(const c10::IValue *args) = nullptr; // of numbers that are not in the key: torch's kernels refuse some
   std::atomic<uint8_t> route{ROUTE_PLAN};
   std::atomic<int64_t> fallbacks{0};
@@ -70,6 +71,11 @@ void call(Entry &e, torch::jit::Stack *stack);
 std::unique_ptr<Entry> make_graph_entry(); // (Tensor[] written, Tensor[] read) -> Tensor[]
 // As call, for an entry whose results are known without Meta. There is no other way to run it: errors are raised.
 void call_with_outputs(Entry &e, torch::jit::Stack *stack, const std::vector<tt_output> &outputs);
+
+// ---- refuse.cpp ----
+void find_refusals(Entry &e);
+// Raises what the host's kernel says of these dtypes, if it refuses them whatever the values.
+void refuse(const Entry &e, const c10::IValue *args);
 
 // ---- sparse.cpp ----
 void register_sparse();

@@ -315,6 +315,7 @@ void register_operators() {
     auto e = make_entry(*op);
     bool has_row = e->route.load() == ROUTE_PLAN && find_row(*e, overloads);
     if (composed && !has_row) continue;
+    find_refusals(*e);
     library.impl(n.overload_name.empty() ? n.name.c_str() : (n.name + "." + n.overload_name).c_str(),
                  torch::CppFunction::makeFromBoxedFunctor(std::make_unique<BoxedKernel>(keep(std::move(e)))));
   }
