@@ -24,6 +24,7 @@ const tt_env_row tt_env_table[] = {
   {"TORCH_TPU_LAUNCH_BLOCKING", "1 waits for the results of each call in every mode, so that what fails raises at its line"},
   {"TORCH_TPU_LOG", "1 logs decisions (compiles, cache hits), 2 logs each execution as well; to stderr"},
   {"TORCH_TPU_PLUGIN", "path of the PJRT plugin to load; found by itself if unset"},
+  {"TORCH_TPU_TARGET", "tpu or cpu: what programs are written for; the plugin's own platform if unset"},
   {"TORCH_TPU_TRACE_STACKS", "1 remembers the line of each call, for the messages of what fails later and of a full memory"},
   {"TORCH_TPU_XLA_OPTIONS", "options for the compiler, as name=value,name=value"},
   {NULL, NULL},

@@ -17,6 +17,7 @@ tt_code tt_trace_init(tt_trace *t, const tt_call *call, tt_error *err) {
   memset(t, 0, sizeof *t);
   t->call = call;
   if (!(t->m = hlo_module_create(err))) return err ? err->code : TT_RESOURCE_EXHAUSTED;
+  if (tt_client_lowers_for_tpu(call->client)) hlo_lower_for_tpu(t->m);
   t->slot_values = hlo_alloc(t->m, (call->n_slots + 1) * sizeof *t->slot_values);
   t->slot_operands = hlo_alloc(t->m, (call->n_slots + 1) * sizeof *t->slot_operands);
   t->slot_written = hlo_alloc(t->m, (call->n_slots + 1) * sizeof *t->slot_written);

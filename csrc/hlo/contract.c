@@ -54,6 +54,7 @@ hlo hlo_dot(hlo_module *m, hlo a, hlo b, const hlo_dot_dims *d, int precision, t
     if (!used_a[i]) dims[rank++] = a->dims[i];
   for (int i = 0; i < b->rank; i++)
     if (!used_b[i]) dims[rank++] = b->dims[i];
+  if (hlo_wide_integer(m, result)) return hlo_dot64(m, a, b, d, result, rank, dims);
   hlo r = hlo_new(m, result, rank, dims);
   if (!r) return NULL;
   hlo_open(m, 1, &r);
@@ -113,6 +114,7 @@ hlo hlo_convolution(hlo_module *m, hlo x, hlo kernel, const hlo_conv_dims *d, in
     size = size ? (size - 1) * dilation + 1 : 0;
     dims[d->output[2 + i]] = length < size ? 0 : (length - size) / stride + 1;
   }
+  if (hlo_wide_integer(m, result)) return hlo_convolution64(m, x, kernel, d, result, dims);
   hlo r = hlo_new(m, result, rank, dims);
   if (!r) return NULL;
   hlo_open_generic(m, "convolution", 1, &r, 2, xs);

@@ -70,9 +70,25 @@ bool hlo_ordered(hlo_module *m, const char *op, hlo x) {
   return !hlo_failed(m);
 }
 
+/* The quotient of a and b, as given and as wide as each other: a remainder that follows takes the same. */
+static hlo quotient64(hlo_module *m, hlo a, hlo b, const hlo *xs) {
+  if (m->divided.a != a || m->divided.b != b || m->divided.scope != m->scope->id) {
+    m->divided.quotient = hlo_quotient64(m, xs[0], xs[1]);
+    m->divided.a = a;
+    m->divided.b = b;
+    m->divided.scope = m->scope->id;
+  }
+  return m->divided.quotient;
+}
+
 hlo hlo_binary(hlo_module *m, const char *op, hlo a, hlo b) {
   hlo xs[] = {a, b};
   if (!align(m, op, 2, xs) || !hlo_agree(m, op, xs[0], xs[1]) || !hlo_ordered(m, op, xs[0])) return NULL;
+  if (hlo_wide_integer(m, (tt_dtype)xs[0]->dtype)) {
+    if (!strcmp(op, "divide")) return quotient64(m, a, b, xs);
+    if (!strcmp(op, "remainder"))
+      return hlo_binary(m, "subtract", xs[0], hlo_binary(m, "multiply", quotient64(m, a, b, xs), xs[1]));
+  }
   return same_type(m, op, 2, xs);
 }
 

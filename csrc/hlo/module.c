@@ -20,6 +20,8 @@ hlo_module *hlo_module_create(tt_error *err) {
   return m;
 }
 
+void hlo_lower_for_tpu(hlo_module *m) { m->for_tpu = true; }
+
 void hlo_module_destroy(hlo_module *m) {
   if (!m) return;
   tt_buf_deinit(&m->text);

@@ -28,6 +28,8 @@ typedef struct hlo_scope {
 typedef struct hlo_interned { uint64_t hash; size_t start, length; uint32_t scope; hlo value; } hlo_interned;
 
 struct hlo_module {
+  bool for_tpu;
+  struct { hlo a, b, quotient; uint32_t scope; } divided; /* the last of 64-bit integers, for its remainder */
   tt_arena arena;
   tt_buf text, finished;
   tt_buf functions;  /* besides main, printed */
@@ -52,6 +54,14 @@ hlo hlo_mismatch(hlo_module *m, const char *op, hlo want, hlo got);
 bool hlo_agree(hlo_module *m, const char *op, hlo want, hlo got);
 /* True if 0 <= dim < rank; else an error sticks. */
 bool hlo_check_dim(hlo_module *m, const char *op, int64_t dim, int rank);
+
+/* ---- what TPUs lack; operands are checked already ---- */
+bool hlo_wide_integer(const hlo_module *m, tt_dtype t); /* 64 bits, in a program for a TPU */
+hlo hlo_quotient64(hlo_module *m, hlo a, hlo b);
+hlo hlo_dot64(hlo_module *m, hlo a, hlo b, const hlo_dot_dims *d, tt_dtype t, int rank, const int64_t *dims);
+hlo hlo_convolution64(hlo_module *m, hlo x, hlo kernel, const hlo_conv_dims *d, tt_dtype t, const int64_t *dims);
+hlo hlo_dft(hlo_module *m, hlo x, const char *type, int n, const int64_t *length); /* as hlo_fft, of any length */
+bool hlo_dft_is_large(int64_t n); /* n has prime factors for which libtpu's transform takes memory of their square */
 
 /* ---- printing ---- */
 void hlo_open(hlo_module *m, int n, const hlo *results); /* "    %3, %4 = " */

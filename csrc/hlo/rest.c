@@ -50,7 +50,7 @@ void hlo_top_k(hlo_module *m, hlo x, int64_t k, hlo *values, hlo *indices) {
 hlo hlo_fft(hlo_module *m, hlo x, const char *type, int n, const int64_t *length) {
   if (!hlo_ready(m, "fft", 1, &x)) return NULL;
   if (n < 1 || n > 3 || n > x->rank) return hlo_fail(m, TT_INTERNAL, "hlo fft: %d dims do not fit rank %d", n, x->rank);
-  bool to_complex = !strcmp(type, "RFFT"), to_real = !strcmp(type, "IRFFT");
+  bool large = false, to_complex = !strcmp(type, "RFFT"), to_real = !strcmp(type, "IRFFT");
   tt_dtype t = (tt_dtype)x->dtype;
   bool real = t == TT_F32 || t == TT_F64, complex = t == TT_C64 || t == TT_C128;
   if (to_complex ? !real : !complex)
@@ -64,7 +64,9 @@ hlo hlo_fft(hlo_module *m, hlo x, const char *type, int n, const int64_t *length
       return hlo_fail(m, TT_INTERNAL, "hlo fft: dim %d of size %lld does not fit length %lld", at,
                       (long long)x->dims[at], (long long)length[i]);
     dims[at] = i == n - 1 && to_complex ? length[i] / 2 + 1 : length[i];
+    large = large || hlo_dft_is_large(length[i]);
   }
+  if (m->for_tpu && (large || t == TT_F64 || t == TT_C128)) return hlo_dft(m, x, type, n, length);
   if (to_complex) t = t == TT_F32 ? TT_C64 : TT_C128;
   if (to_real) t = t == TT_C64 ? TT_F32 : TT_F64;
   hlo r = hlo_new(m, t, x->rank, dims);

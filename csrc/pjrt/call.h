@@ -23,6 +23,7 @@ struct tt_client {
   PJRT_Device *const *devices; /* addressable ones; the client's */
   int n_devices;
   char platform[32];
+  bool for_tpu;
   char (*kinds)[64];
   bool is_cpu;
   char *options;               /* serialized CompileOptionsProto */

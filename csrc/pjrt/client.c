@@ -8,6 +8,14 @@
 #include <string.h>
 #include "pjrt/call.h"
 
+static tt_code choose_target(tt_client *c, tt_error *err) {
+  const char *target = tt_env("TORCH_TPU_TARGET");
+  if (target && strcmp(target, "tpu") && strcmp(target, "cpu"))
+    return tt_fail(err, TT_INVALID_ARGUMENT, "", "TORCH_TPU_TARGET: expected tpu or cpu, got %s", target);
+  c->for_tpu = !strcmp(target ? target : c->platform, "tpu");
+  return TT_OK;
+}
+
 static tt_code describe(tt_client *c, tt_error *err) {
   tt_plugin *p = c->plugin;
   PJRT_ARGS(PJRT_Client_PlatformName_Args, platform, .client = c->client);
@@ -83,6 +91,7 @@ tt_client *tt_client_create(tt_plugin *p, int n_devices, tt_error *err) {
     c->client = create.client;
     code = describe(c, err);
   }
+  if (!code) code = choose_target(c, err);
   if (!code) code = tt_options_write(c->is_cpu, &options, err);
   c->options = options.data;
   c->options_length = options.length;
@@ -110,6 +119,7 @@ void tt_client_destroy(tt_client *c) {
 
 tt_plugin *tt_client_plugin(const tt_client *c) { return c->plugin; }
 const char *tt_client_platform(const tt_client *c) { return c->platform; }
+bool tt_client_lowers_for_tpu(const tt_client *c) { return c->for_tpu; }
 int tt_client_device_count(const tt_client *c) { return c->n_devices; }
 const char *tt_client_device_kind(const tt_client *c, int device) { return c->kinds[device]; }
 const void *tt_compile_options(tt_client *c, size_t *length) {

@@ -18,6 +18,8 @@ typedef struct tt_type { uint8_t dtype, rank; int64_t bytes; const int64_t *dims
 
 /* ---- executables: any thread; owned by the cache ---- */
 typedef struct tt_executable tt_executable;
+/* Whether programs are written for a TPU: the plugin's platform, or what TORCH_TPU_TARGET says. */
+bool tt_client_lowers_for_tpu(const tt_client *c);
 /* Compiles StableHLO text. Options are those of the plugin's platform (tt_compile_options). New. */
 tt_executable *tt_executable_compile(tt_client *c, const char *text, size_t length, tt_error *err);
 /* The serialized CompileOptionsProto the client compiles with; borrowed: part of cache keys. */

@@ -441,6 +441,23 @@ static void donation(hlo_module *m, hlo_case_result *o) {
   o->donates = true;
 }
 
+static void for_tpu(hlo_module *m, hlo_case_result *o) {
+  hlo_lower_for_tpu(m);
+  hlo a = hlo_parameter(m, TT_I64, DIMS(2, 3)), b = hlo_parameter(m, TT_I64, DIMS(2, 3)), n = hlo_parameter(m, TT_U64, 0, NULL);
+  put(o, hlo_binary(m, "divide", a, b));
+  put(o, hlo_binary(m, "remainder", a, b)); /* takes the quotient above */
+  put(o, hlo_binary(m, "divide", hlo_convert(m, a, TT_U64), n));
+  put(o, hlo_binary(m, "divide", hlo_convert(m, a, TT_I32), hlo_convert(m, b, TT_I32)));
+  int one = 1;
+  put(o, hlo_dot(m, a, b, &(hlo_dot_dims){.n_contract = 1, .lhs_contract = &one, .rhs_contract = &one}, 0, TT_I64));
+  hlo x = hlo_parameter(m, TT_I64, DIMS(1, 4, 6)), kernel = hlo_parameter(m, TT_I64, DIMS(2, 2, 3));
+  hlo_conv_dims d = {.n_spatial = 1, .input = (int[]){0, 1, 2}, .kernel = (int[]){0, 1, 2}, .output = (int[]){0, 1, 2},
+                     .stride = (int64_t[]){2}, .low = (int64_t[]){1}, .high = (int64_t[]){1}, .feature_groups = 2, .batch_groups = 1};
+  put(o, hlo_convolution(m, x, kernel, &d, 0, TT_I64));
+  hlo z = hlo_parameter(m, TT_F64, DIMS(2, 6));
+  put(o, hlo_fft(m, z, "RFFT", 1, (int64_t[]){6}));
+}
+
 static void nothing(hlo_module *m, hlo_case_result *o) {
   hlo_parameter(m, TT_F32, DIMS(3));
   (void)o;
@@ -468,6 +485,7 @@ const hlo_case hlo_cases[] = {
   {"donation", donation},
   {"dot", dot},
   {"fft", fft},
+  {"for_tpu", for_tpu},
   {"gather", gather},
   {"limits", limits},
   {"linalg", linalg},

@@ -72,6 +72,8 @@ def work(args, folder, one, at):
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     os.environ.setdefault("TORCH_TPU_FALLBACK", "silent")
+    if args.aot:
+        os.environ["TORCH_TPU_TARGET"] = "tpu"  # the values that are compared are those of the programs that are compiled
     if folder:
         place = pathlib.Path(folder, f"{one.database}-{one.variant}-{one.dtype}", one.entry.replace("/", "_"))
         place.mkdir(parents=True, exist_ok=True)
