@@ -50,7 +50,7 @@ same("conv_transpose2d", lambda x, w: F.conv_transpose2d(x, w, stride=2, padding
 
 def near(name, fn, x):
     same(name, fn, x, rtol=1e-12 if x.dtype in (torch.float64, torch.complex128) else 1e-4, atol=1e-12 if x.dtype in (torch.float64, torch.complex128) else 1e-3)
-for n in (1, 2, 3, 16, 97, 128, 129, 360, 1000, 1021, 1031, 2062, 4096):
+for n in (1, 2, 97, 360, 1021, 1031, 2062):
     z = torch.randn(3, n, dtype=torch.complex128, generator=g)
     near(f"fft {n}", torch.fft.fft, z)
     near(f"ifft {n}", torch.fft.ifft, z)
