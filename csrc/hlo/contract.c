@@ -114,7 +114,7 @@ hlo hlo_convolution(hlo_module *m, hlo x, hlo kernel, const hlo_conv_dims *d, in
     size = size ? (size - 1) * dilation + 1 : 0;
     dims[d->output[2 + i]] = length < size ? 0 : (length - size) / stride + 1;
   }
-  if (hlo_wide_integer(m, result)) return hlo_convolution64(m, x, kernel, d, result, dims);
+  if (hlo_wants_places(m, d, result)) return hlo_convolution_by_places(m, x, kernel, d, precision, result, dims);
   hlo r = hlo_new(m, result, rank, dims);
   if (!r) return NULL;
   hlo_open_generic(m, "convolution", 1, &r, 2, xs);

@@ -129,7 +129,7 @@ static pair transform(hlo_module *m, pair x, int sign) {
 /* Along one dim of complex x. */
 static hlo along(hlo_module *m, hlo x, int dim, int sign) {
   if (!x) return NULL;
-  int perm[HLO_MAX_RANK], last = x->rank - 1, n = 0;
+  int perm[HLO_MAX_RANK] = {0}, last = x->rank - 1, n = 0;
   int64_t dims[HLO_MAX_RANK], length = x->dims[dim];
   for (int i = 0; i <= last; i++) perm[i] = i == dim ? last : i == last ? dim : i; /* its own inverse */
   hlo y = hlo_transpose(m, x, perm);

@@ -19,7 +19,7 @@ typedef const hlo_value *hlo;
 hlo_module *hlo_module_create(tt_error *err);
 void hlo_module_destroy(hlo_module *m); /* accepts NULL */
 /* Says that a TPU will run the program: what TPUs lack (quotients, products of matrices and convolutions of 64-bit integers,
- * Fourier transforms of f64 and of large primes) is written by means of what they have. Such a program runs anywhere, only
+ * convolutions of volumes by dilated kernels, Fourier transforms of f64 and of large primes) is written by means of what they have. Such a program runs anywhere, only
  * slower than with a CPU's own operations. For a module that is empty still. */
 void hlo_lower_for_tpu(hlo_module *m);
 void *hlo_alloc(hlo_module *m, size_t bytes); /* from the arena, zeroed; NULL sticks an error */

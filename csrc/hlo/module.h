@@ -59,7 +59,9 @@ bool hlo_check_dim(hlo_module *m, const char *op, int64_t dim, int rank);
 bool hlo_wide_integer(const hlo_module *m, tt_dtype t); /* 64 bits, in a program for a TPU */
 hlo hlo_quotient64(hlo_module *m, hlo a, hlo b);
 hlo hlo_dot64(hlo_module *m, hlo a, hlo b, const hlo_dot_dims *d, tt_dtype t, int rank, const int64_t *dims);
-hlo hlo_convolution64(hlo_module *m, hlo x, hlo kernel, const hlo_conv_dims *d, tt_dtype t, const int64_t *dims);
+bool hlo_wants_places(const hlo_module *m, const hlo_conv_dims *d, tt_dtype t);
+hlo hlo_convolution_by_places(hlo_module *m, hlo x, hlo kernel, const hlo_conv_dims *d, int precision, tt_dtype t,
+                              const int64_t *dims);
 hlo hlo_dft(hlo_module *m, hlo x, const char *type, int n, const int64_t *length); /* as hlo_fft, of any length */
 bool hlo_dft_is_large(int64_t n); /* n has prime factors for which libtpu's transform takes memory of their square */
 

@@ -454,6 +454,12 @@ static void for_tpu(hlo_module *m, hlo_case_result *o) {
   hlo_conv_dims d = {.n_spatial = 1, .input = (int[]){0, 1, 2}, .kernel = (int[]){0, 1, 2}, .output = (int[]){0, 1, 2},
                      .stride = (int64_t[]){2}, .low = (int64_t[]){1}, .high = (int64_t[]){1}, .feature_groups = 2, .batch_groups = 1};
   put(o, hlo_convolution(m, x, kernel, &d, 0, TT_I64));
+  hlo volume = hlo_parameter(m, TT_F32, DIMS(1, 1, 11, 12, 13)), small = hlo_parameter(m, TT_F32, DIMS(1, 1, 4, 4, 4));
+  int places[] = {0, 1, 2, 3, 4};
+  int64_t four[] = {4, 4, 4}, three[] = {3, 3, 3};
+  d = (hlo_conv_dims){.n_spatial = 3, .input = places, .kernel = places, .output = places, .low = four, .high = four,
+                      .rhs_dilation = three, .feature_groups = 1, .batch_groups = 1};
+  put(o, hlo_convolution(m, volume, small, &d, 0, TT_F32));
   hlo z = hlo_parameter(m, TT_F64, DIMS(2, 6));
   put(o, hlo_fft(m, z, "RFFT", 1, (int64_t[]){6}));
 }

@@ -184,6 +184,42 @@ static void compositions(void) {
   hlo_module_destroy(m);
 }
 
+/* What is written for a TPU gives what the plugin's own operation gives: a dilated, grouped, strided convolution of volumes. */
+static void for_tpu(void) {
+  static double out[2][8];
+  const double in[] = {0};
+  for (int tpu = 0; tpu < 2; tpu++) {
+    tt_error err = {0};
+    hlo_module *m = hlo_module_create(&err);
+    if (tpu) hlo_lower_for_tpu(m);
+    hlo zero = hlo_convert(m, hlo_parameter(m, TT_F64, DIMS(1)), TT_F32);
+    hlo x = hlo_reshape(m, hlo_iota(m, TT_F32, DIMS(4 * 4 * 5 * 6 * 7), 0), DIMS(4, 4, 5, 6, 7));
+    hlo kernel = hlo_reshape(m, hlo_iota(m, TT_F32, DIMS(4 * 2 * 2 * 3 * 2), 0), DIMS(4, 2, 2, 3, 2));
+    x = hlo_unary(m, "sine", hlo_binary(m, "add", x, hlo_reshape(m, zero, 0, NULL)));
+    int layout[] = {0, 1, 2, 3, 4}, last[] = {0, 4, 1, 2, 3};
+    hlo_conv_dims d = {.n_spatial = 3, .input = layout, .kernel = layout, .output = last, .stride = (int64_t[]){2, 1, 2},
+                       .low = (int64_t[]){1, -1, 2}, .high = (int64_t[]){2, 0, 3}, .lhs_dilation = (int64_t[]){1, 2, 1},
+                       .rhs_dilation = (int64_t[]){2, 1, 3}, .reversal = (bool[]){false, true, true}, .feature_groups = 2, .batch_groups = 1};
+    hlo y = hlo_convolution(m, x, hlo_unary(m, "cosine", kernel), &d, 0, TT_F32);
+    d.feature_groups = 1, d.batch_groups = 2;
+    int order[] = {1, 0, 2, 3, 4};
+    d.kernel = order; /* as a gradient to the weight has it */
+    hlo z = hlo_convolution(m, hlo_slice_dim(m, x, 1, 0, 4, 1), hlo_unary(m, "sine", kernel), &d, 0, TT_F32), r[8];
+    hlo ys[] = {y, z};
+    for (int i = 0; i < 2; i++) {
+      hlo v = hlo_flatten(m, ys[i]);
+      hlo weight = v ? hlo_unary(m, "cosine", hlo_iota(m, TT_F32, 1, v->dims, 0)) : NULL; /* tells places from each other */
+      r[2 * i] = hlo_reduce(m, "add", hlo_binary(m, "multiply", v, weight), hlo_float(m, TT_F32, 0), 1, (int[]){0});
+      r[2 * i + 1] = hlo_reduce(m, "maximum", v, hlo_lowest(m, TT_F32), 1, (int[]){0});
+    }
+    for (int i = 0; i < 4; i++) r[i] = hlo_reshape(m, hlo_convert(m, r[i], TT_F64), DIMS(1));
+    hlo all = hlo_concat(m, 4, r, 0);
+    if (!run(m, 1, &all, 1, in, &out[tpu], "convolutions for a TPU")) return hlo_module_destroy(m);
+    hlo_module_destroy(m);
+  }
+  for (int i = 0; i < 4; i++) check(fabs(out[0][i] - out[1][i]) < 1e-3, "convolutions for a TPU", "other values than the plugin's own");
+}
+
 int main(int argc, char **argv) {
   if (argc < 2) return fprintf(stderr, "usage: values PLUGIN\n"), 2;
   tt_error err = {0};
@@ -192,6 +228,7 @@ int main(int argc, char **argv) {
   if (!client) return fprintf(stderr, "%s: %s\n", argv[1], err.message), 1;
   constants();
   compositions();
+  for_tpu();
   tt_client_destroy(client);
   printf("%d passed, %d failed\n", passed, failed);
   return failed != 0;

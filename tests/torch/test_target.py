@@ -56,11 +56,13 @@ for n in (1, 2, 97, 360, 1021, 1031, 2062):
     near(f"ifft {n}", torch.fft.ifft, z)
     near(f"rfft {n}", torch.fft.rfft, z.real)
     near(f"irfft {n}", lambda z: torch.fft.irfft(z, n=n), z[:, :n // 2 + 1])
+w = torch.randn(2, 3, 2, 2, 2, generator=g)
 z = torch.randn(4, 5, 6, 7, dtype=torch.complex128, generator=g)
 near("fftn", torch.fft.fftn, z)
 near("fft2 of other dims", lambda z: torch.fft.fft2(z, dim=(2, 0), norm="ortho"), z)
 near("rfftn", torch.fft.rfftn, z.real)
 near("irfftn", torch.fft.irfftn, z)
+near("dilated conv3d", lambda x: F.conv3d(x, w.to(x.device), dilation=(2, 1, 3), padding=2), torch.randn(2, 3, 5, 6, 7, generator=g))
 near("a large prime in f32", torch.fft.fft, torch.randn(2, 1031, dtype=torch.complex64, generator=g))
 """
 

@@ -1,5 +1,5 @@
 module @tt {
-  func.func public @main(%arg0: tensor<2x3xi64>, %arg1: tensor<2x3xi64>, %arg2: tensor<ui64>, %arg3: tensor<1x4x6xi64>, %arg4: tensor<2x2x3xi64>, %arg5: tensor<2x6xf64>) -> (tensor<2x3xi64>, tensor<2x3xi64>, tensor<2x3xui64>, tensor<2x3xi32>, tensor<2x2xi64>, tensor<1x2x3xi64>, tensor<2x4xcomplex<f64>>) {
+  func.func public @main(%arg0: tensor<2x3xi64>, %arg1: tensor<2x3xi64>, %arg2: tensor<ui64>, %arg3: tensor<1x4x6xi64>, %arg4: tensor<2x2x3xi64>, %arg5: tensor<1x1x11x12x13xf32>, %arg6: tensor<1x1x4x4x4xf32>, %arg7: tensor<2x6xf64>) -> (tensor<2x3xi64>, tensor<2x3xi64>, tensor<2x3xui64>, tensor<2x3xi32>, tensor<2x2xi64>, tensor<1x2x3xi64>, tensor<1x1x10x11x12xf32>, tensor<2x4xcomplex<f64>>) {
     %0 = stablehlo.constant dense<0> : tensor<i64>
     %1 = stablehlo.broadcast_in_dim %0, dims = [] : (tensor<i64>) -> tensor<2x3xi64>
     %2 = stablehlo.compare EQ, %arg1, %1 : (tensor<2x3xi64>, tensor<2x3xi64>) -> tensor<2x3xi1>
@@ -129,37 +129,72 @@ module @tt {
     }) : (tensor<i32>, tensor<2x1x3x1xi64>) -> (tensor<i32>, tensor<2x1x3x1xi64>)
     %124 = stablehlo.transpose %99, dims = [1, 0, 3, 2] : (tensor<2x1x3x1xi64>) -> tensor<1x2x1x3xi64>
     %125 = stablehlo.reshape %124 : (tensor<1x2x1x3xi64>) -> tensor<1x2x3xi64>
-    %126 = stablehlo.constant dense<0.0> : tensor<2x6xf64>
-    %127 = "stablehlo.complex"(%arg5, %126) : (tensor<2x6xf64>, tensor<2x6xf64>) -> tensor<2x6xcomplex<f64>>
-    %128 = "stablehlo.real"(%127) : (tensor<2x6xcomplex<f64>>) -> tensor<2x6xf64>
-    %129 = "stablehlo.imag"(%127) : (tensor<2x6xcomplex<f64>>) -> tensor<2x6xf64>
-    %130 = stablehlo.reshape %128 : (tensor<2x6xf64>) -> tensor<2x6x1xf64>
-    %131 = stablehlo.reshape %129 : (tensor<2x6xf64>) -> tensor<2x6x1xf64>
-    %132 = stablehlo.constant dense<6> : tensor<i32>
-    %133 = stablehlo.iota dim = 1 : tensor<6x6xi32>
-    %134 = stablehlo.iota dim = 0 : tensor<6x6xi32>
-    %135 = stablehlo.multiply %134, %133 : tensor<6x6xi32>
-    %136 = stablehlo.broadcast_in_dim %132, dims = [] : (tensor<i32>) -> tensor<6x6xi32>
-    %137 = stablehlo.remainder %135, %136 : tensor<6x6xi32>
-    %138 = stablehlo.convert %137 : (tensor<6x6xi32>) -> tensor<6x6xf64>
-    %139 = stablehlo.constant dense<0xBFF0C152382D7365> : tensor<f64>
-    %140 = stablehlo.broadcast_in_dim %139, dims = [] : (tensor<f64>) -> tensor<6x6xf64>
-    %141 = stablehlo.multiply %138, %140 : tensor<6x6xf64>
-    %142 = stablehlo.cosine %141 : tensor<6x6xf64>
-    %143 = stablehlo.sine %141 : tensor<6x6xf64>
-    %144 = stablehlo.concatenate %130, %131, dim = 0 : (tensor<2x6x1xf64>, tensor<2x6x1xf64>) -> tensor<4x6x1xf64>
-    %145 = stablehlo.dot_general %144, %142, contracting_dims = [1] x [0], precision = [HIGHEST, HIGHEST] : (tensor<4x6x1xf64>, tensor<6x6xf64>) -> tensor<4x1x6xf64>
-    %146 = stablehlo.dot_general %144, %143, contracting_dims = [1] x [0], precision = [HIGHEST, HIGHEST] : (tensor<4x6x1xf64>, tensor<6x6xf64>) -> tensor<4x1x6xf64>
-    %147 = stablehlo.slice %145 [0:2, 0:1, 0:6] : (tensor<4x1x6xf64>) -> tensor<2x1x6xf64>
-    %148 = stablehlo.slice %145 [2:4, 0:1, 0:6] : (tensor<4x1x6xf64>) -> tensor<2x1x6xf64>
-    %149 = stablehlo.slice %146 [0:2, 0:1, 0:6] : (tensor<4x1x6xf64>) -> tensor<2x1x6xf64>
-    %150 = stablehlo.slice %146 [2:4, 0:1, 0:6] : (tensor<4x1x6xf64>) -> tensor<2x1x6xf64>
-    %151 = stablehlo.subtract %147, %150 : tensor<2x1x6xf64>
-    %152 = stablehlo.add %149, %148 : tensor<2x1x6xf64>
-    %153 = stablehlo.reshape %151 : (tensor<2x1x6xf64>) -> tensor<2x6xf64>
-    %154 = stablehlo.reshape %152 : (tensor<2x1x6xf64>) -> tensor<2x6xf64>
-    %155 = "stablehlo.complex"(%153, %154) : (tensor<2x6xf64>, tensor<2x6xf64>) -> tensor<2x6xcomplex<f64>>
-    %156 = stablehlo.slice %155 [0:2, 0:4] : (tensor<2x6xcomplex<f64>>) -> tensor<2x4xcomplex<f64>>
-    return %47, %49, %85, %88, %92, %125, %156 : tensor<2x3xi64>, tensor<2x3xi64>, tensor<2x3xui64>, tensor<2x3xi32>, tensor<2x2xi64>, tensor<1x2x3xi64>, tensor<2x4xcomplex<f64>>
+    %126 = stablehlo.constant dense<0.0> : tensor<f32>
+    %127 = stablehlo.pad %arg5, %126, low = [0, 0, 4, 4, 4], high = [0, 0, 4, 4, 4], interior = [0, 0, 0, 0, 0] : (tensor<1x1x11x12x13xf32>, tensor<f32>) -> tensor<1x1x19x20x21xf32>
+    %128 = stablehlo.reshape %127 : (tensor<1x1x19x20x21xf32>) -> tensor<1x1x1x19x20x21xf32>
+    %129 = stablehlo.reshape %arg6 : (tensor<1x1x4x4x4xf32>) -> tensor<1x1x1x64xf32>
+    %130 = stablehlo.constant dense<0.0> : tensor<1x1x10x11x12x1xf32>
+    %131, %132 = "stablehlo.while"(%96, %130) ({
+    ^bb0(%133: tensor<i32>, %134: tensor<1x1x10x11x12x1xf32>):
+      %135 = stablehlo.constant dense<64> : tensor<i32>
+      %136 = stablehlo.compare LT, %133, %135 : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %136 : tensor<i1>
+    }, {
+    ^bb0(%137: tensor<i32>, %138: tensor<1x1x10x11x12x1xf32>):
+      %139 = stablehlo.constant dense<0> : tensor<i32>
+      %140 = stablehlo.constant dense<4> : tensor<i32>
+      %141 = stablehlo.constant dense<3> : tensor<i32>
+      %142 = stablehlo.remainder %137, %140 : tensor<i32>
+      %143 = stablehlo.multiply %142, %141 : tensor<i32>
+      %144 = stablehlo.divide %137, %140 : tensor<i32>
+      %145 = stablehlo.remainder %144, %140 : tensor<i32>
+      %146 = stablehlo.multiply %145, %141 : tensor<i32>
+      %147 = stablehlo.divide %144, %140 : tensor<i32>
+      %148 = stablehlo.remainder %147, %140 : tensor<i32>
+      %149 = stablehlo.multiply %148, %141 : tensor<i32>
+      %150 = stablehlo.divide %147, %140 : tensor<i32>
+      %151 = stablehlo.dynamic_slice %128, %139, %139, %139, %149, %146, %143, sizes = [1, 1, 1, 10, 11, 12] : (tensor<1x1x1x19x20x21xf32>, tensor<i32>, tensor<i32>, tensor<i32>, tensor<i32>, tensor<i32>, tensor<i32>) -> tensor<1x1x1x10x11x12xf32>
+      %152 = stablehlo.dynamic_slice %129, %139, %139, %139, %137, sizes = [1, 1, 1, 1] : (tensor<1x1x1x64xf32>, tensor<i32>, tensor<i32>, tensor<i32>, tensor<i32>) -> tensor<1x1x1x1xf32>
+      %153 = stablehlo.reshape %152 : (tensor<1x1x1x1xf32>) -> tensor<1x1x1xf32>
+      %154 = stablehlo.constant dense<1> : tensor<i32>
+      %155 = stablehlo.add %137, %154 : tensor<i32>
+      %156 = stablehlo.dot_general %151, %153, batching_dims = [1] x [0], contracting_dims = [2] x [2], precision = [HIGHEST, HIGHEST] : (tensor<1x1x1x10x11x12xf32>, tensor<1x1x1xf32>) -> tensor<1x1x10x11x12x1xf32>
+      %157 = stablehlo.add %138, %156 : tensor<1x1x10x11x12x1xf32>
+      stablehlo.return %155, %157 : tensor<i32>, tensor<1x1x10x11x12x1xf32>
+    }) : (tensor<i32>, tensor<1x1x10x11x12x1xf32>) -> (tensor<i32>, tensor<1x1x10x11x12x1xf32>)
+    %158 = stablehlo.transpose %132, dims = [1, 0, 5, 2, 3, 4] : (tensor<1x1x10x11x12x1xf32>) -> tensor<1x1x1x10x11x12xf32>
+    %159 = stablehlo.reshape %158 : (tensor<1x1x1x10x11x12xf32>) -> tensor<1x1x10x11x12xf32>
+    %160 = stablehlo.constant dense<0.0> : tensor<2x6xf64>
+    %161 = "stablehlo.complex"(%arg7, %160) : (tensor<2x6xf64>, tensor<2x6xf64>) -> tensor<2x6xcomplex<f64>>
+    %162 = "stablehlo.real"(%161) : (tensor<2x6xcomplex<f64>>) -> tensor<2x6xf64>
+    %163 = "stablehlo.imag"(%161) : (tensor<2x6xcomplex<f64>>) -> tensor<2x6xf64>
+    %164 = stablehlo.reshape %162 : (tensor<2x6xf64>) -> tensor<2x6x1xf64>
+    %165 = stablehlo.reshape %163 : (tensor<2x6xf64>) -> tensor<2x6x1xf64>
+    %166 = stablehlo.constant dense<6> : tensor<i32>
+    %167 = stablehlo.iota dim = 1 : tensor<6x6xi32>
+    %168 = stablehlo.iota dim = 0 : tensor<6x6xi32>
+    %169 = stablehlo.multiply %168, %167 : tensor<6x6xi32>
+    %170 = stablehlo.broadcast_in_dim %166, dims = [] : (tensor<i32>) -> tensor<6x6xi32>
+    %171 = stablehlo.remainder %169, %170 : tensor<6x6xi32>
+    %172 = stablehlo.convert %171 : (tensor<6x6xi32>) -> tensor<6x6xf64>
+    %173 = stablehlo.constant dense<0xBFF0C152382D7365> : tensor<f64>
+    %174 = stablehlo.broadcast_in_dim %173, dims = [] : (tensor<f64>) -> tensor<6x6xf64>
+    %175 = stablehlo.multiply %172, %174 : tensor<6x6xf64>
+    %176 = stablehlo.cosine %175 : tensor<6x6xf64>
+    %177 = stablehlo.sine %175 : tensor<6x6xf64>
+    %178 = stablehlo.concatenate %164, %165, dim = 0 : (tensor<2x6x1xf64>, tensor<2x6x1xf64>) -> tensor<4x6x1xf64>
+    %179 = stablehlo.dot_general %178, %176, contracting_dims = [1] x [0], precision = [HIGHEST, HIGHEST] : (tensor<4x6x1xf64>, tensor<6x6xf64>) -> tensor<4x1x6xf64>
+    %180 = stablehlo.dot_general %178, %177, contracting_dims = [1] x [0], precision = [HIGHEST, HIGHEST] : (tensor<4x6x1xf64>, tensor<6x6xf64>) -> tensor<4x1x6xf64>
+    %181 = stablehlo.slice %179 [0:2, 0:1, 0:6] : (tensor<4x1x6xf64>) -> tensor<2x1x6xf64>
+    %182 = stablehlo.slice %179 [2:4, 0:1, 0:6] : (tensor<4x1x6xf64>) -> tensor<2x1x6xf64>
+    %183 = stablehlo.slice %180 [0:2, 0:1, 0:6] : (tensor<4x1x6xf64>) -> tensor<2x1x6xf64>
+    %184 = stablehlo.slice %180 [2:4, 0:1, 0:6] : (tensor<4x1x6xf64>) -> tensor<2x1x6xf64>
+    %185 = stablehlo.subtract %181, %184 : tensor<2x1x6xf64>
+    %186 = stablehlo.add %183, %182 : tensor<2x1x6xf64>
+    %187 = stablehlo.reshape %185 : (tensor<2x1x6xf64>) -> tensor<2x6xf64>
+    %188 = stablehlo.reshape %186 : (tensor<2x1x6xf64>) -> tensor<2x6xf64>
+    %189 = "stablehlo.complex"(%187, %188) : (tensor<2x6xf64>, tensor<2x6xf64>) -> tensor<2x6xcomplex<f64>>
+    %190 = stablehlo.slice %189 [0:2, 0:4] : (tensor<2x6xcomplex<f64>>) -> tensor<2x4xcomplex<f64>>
+    return %47, %49, %85, %88, %92, %125, %159, %190 : tensor<2x3xi64>, tensor<2x3xi64>, tensor<2x3xui64>, tensor<2x3xi32>, tensor<2x2xi64>, tensor<1x2x3xi64>, tensor<1x1x10x11x12xf32>, tensor<2x4xcomplex<f64>>
   }
 }
