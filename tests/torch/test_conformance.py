@@ -2,6 +2,7 @@
 import json
 import os
 import pathlib
+import threading
 import time
 
 import pytest
@@ -52,6 +53,14 @@ def test_inputs_that_change_are_compared():
     assert result["status"] == "pass"
     result = status(on("tpu", lambda p: [p(X), 0][1], lambda p: [p(X).add_(1), 0][1]))
     assert result["status"] == "wrong" and "input 0 afterwards" in result["message"]
+    result = status(on("tpu", lambda p: [p(X).resize_(1, 3), 0][1], lambda p: [p(X).add_(0), 0][1]))
+    assert result["status"] == "wrong" and "shape [1, 3], expected [2, 3]" in result["message"]
+
+
+def test_nan_is_no_zero():
+    nan = torch.tensor([1.0, float("nan"), float("inf")])
+    assert compare.same_values(nan, nan.clone())
+    assert not compare.same_values(nan, nan.nan_to_num()) and not compare.same_values(nan, torch.tensor([1.0, 0.0, float("inf")]))
 
 
 def test_strides_of_new_tensors_are_counted():
@@ -137,6 +146,23 @@ def test_crashes_and_hangs_cost_one_task():
     found = dict(pool.run(tasks, _trouble, jobs=2, timeout=2, renew=2))
     assert {k: r["status"] for k, r in found.items()} == {"a": "pass", "crash": "crash", "b": "pass", "hang": "timeout", "raise": "fail", "c": "pass"}
     assert "Check failed: because" in found["crash"]["message"] and "why" in found["raise"]["message"]
+
+
+def test_a_worker_that_dies_while_it_waits_costs_no_task():
+    def work(one, at):
+        threading.Timer(0.05, os._exit, (0,)).start()
+        return {"status": "pass"}
+
+    found = {}
+    for one, result in pool.run(range(3), work, jobs=1):
+        found[one] = result["status"]
+        time.sleep(0.5)
+    assert found == {0: "pass", 1: "pass", 2: "pass"}
+
+
+def test_the_page_takes_all_entries(python):
+    code, _, error = python("import sys, runpy; sys.argv[1:] = ['--ops', 'add', '--page', 'x']; runpy.run_module('torch_tpu.conformance', run_name='__main__')")
+    assert code == 2 and "takes neither --ops nor --spread" in error
 
 
 def test_workers_are_renewed():

@@ -37,7 +37,10 @@ def arguments():
     p.add_argument("--check", metavar="FOLDER", help="run what the coverage page shows, and fail where it does better or worse than that says")
     p.add_argument("--spread", type=int, metavar="N", help="only N of the tasks, chosen by the seed")
     p.add_argument("--quiet", action="store_true", help="the table only")
-    return p.parse_args()
+    args = p.parse_args()
+    if args.page and (args.ops or args.spread):
+        p.error("--page writes all of its columns: it takes neither --ops nor --spread")
+    return args
 
 
 def listed(args):

@@ -44,8 +44,18 @@ class Worker:
         self.task, self.at, self.done = None, None, 0
 
     def give(self, task):
+        """False if it died while it had nothing to do."""
+        if not self.send(task):
+            return False
         self.task, self.at, self.since = task, None, time.time()
-        self.connection.send(task)
+        return True
+
+    def send(self, what):
+        try:
+            self.connection.send(what)
+        except OSError:
+            return False
+        return True
 
     def last_words(self):
         """What it printed before it died: the line that says why, else the last ones."""
@@ -55,8 +65,7 @@ class Worker:
         return " | ".join(telling[:3] or lines[-3:])[:400]
 
     def end(self, ask=False):
-        if ask:
-            self.connection.send(None)
+        if ask and self.send(None):
             self.process.join(10)
         self.process.kill()
         self.process.join()
@@ -74,9 +83,14 @@ def run(tasks, work, jobs=2, timeout=60, renew=200):
                 w.end(ask=True)
             while len(workers) < jobs and sum(w.task is None for w in workers) < len(todo):
                 workers.append(Worker(work, workers))
-            for w in workers:
-                if w.task is None and todo:
-                    w.give(todo.popleft())
+            for w in [w for w in workers if w.task is None]:
+                if not todo:
+                    break
+                if w.give(todo[0]):
+                    todo.popleft()
+                else:
+                    workers.remove(w)
+                    w.end()
             busy = [w for w in workers if w.task is not None]
             ready = multiprocessing.connection.wait([w.connection for w in busy], timeout=1)
             for w in busy:

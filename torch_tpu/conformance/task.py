@@ -44,7 +44,7 @@ def on_cpu(case, n):
         return place, want, True
     seed(n + 1)  # it drew random numbers: do they matter?
     other = pytree.tree_leaves(case.run(Place("cpu")))
-    same = [compare.same_bits(a, b) if isinstance(a, torch.Tensor) else a == b for a, b in zip(pytree.tree_leaves(want), other)]
+    same = [compare.same_values(a, b) if isinstance(a, torch.Tensor) else a == b for a, b in zip(pytree.tree_leaves(want), other)]
     return place, want, all(same)
 
 
@@ -71,8 +71,13 @@ def run_case(case, n=0):
         got = case.run(tpu)
         strides = compare.results(got, want, tpu, cpu, rules, wide)
         for i, copy in written(cpu):
-            if i < len(tpu.pairs()) and tpu.pairs()[i][1].shape == copy.shape and rules.values:
-                difference = compare.values(tpu.pairs()[i][1], copy, rules, lambda: None)
+            if i >= len(tpu.pairs()):
+                continue
+            left = tpu.pairs()[i][1]
+            if left.shape != copy.shape:
+                raise compare.Mismatch(f"input {i} afterwards: shape {list(left.shape)}, expected {list(copy.shape)}")
+            if rules.values:
+                difference = compare.values(left, copy, rules, lambda: None)
                 if difference:
                     raise compare.Mismatch(f"input {i} afterwards: {difference}")
         return "pass", "", strides
