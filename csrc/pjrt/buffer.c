@@ -68,6 +68,11 @@ void tt_buffer_init(tt_buffer *b, tt_client *c, int device, PJRT_Buffer *raw, co
   while (live > peak && !atomic_compare_exchange_weak(&tt_counts.peak_bytes, &peak, live)) {}
 }
 
+void tt_buffer_spend(tt_buffer *b) {
+  b->spent = true;
+  tt_tally(live_bytes, -b->type.bytes); /* a result has them now */
+}
+
 bool tt_buffer_unique(const tt_buffer *b) { return atomic_load_explicit(&b->refs, memory_order_acquire) == 1; }
 size_t tt_buffer_bytes(const tt_buffer *b) { return (size_t)b->type.bytes; }
 uint8_t tt_buffer_dtype(const tt_buffer *b) { return b->type.dtype; }
@@ -85,7 +90,7 @@ void tt_buffer_release(tt_buffer *b) {
   PJRT_ARGS(PJRT_Buffer_Destroy_Args, destroy, .buffer = b->buffer);
   PJRT_DROP(b->client->plugin, PJRT_Buffer_Destroy, &destroy);
   tt_tally(live_buffers, -1);
-  tt_tally(live_bytes, -b->type.bytes);
+  if (!b->spent) tt_tally(live_bytes, -b->type.bytes);
   tt_buffer_unreserve(1, &(tt_buffer *){b});
 }
 

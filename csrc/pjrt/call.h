@@ -99,4 +99,5 @@ tt_code tt_buffer_reserve(int n, tt_buffer **records, tt_error *err);
 void tt_buffer_unreserve(int n, tt_buffer **records);
 /* Makes a record a buffer with one reference. Cannot fail. */
 void tt_buffer_init(tt_buffer *record, tt_client *c, int device, PJRT_Buffer *b, const tt_type *type, const char *name);
+void tt_buffer_spend(tt_buffer *b); /* its memory went to a result of a program, which is counted there */
 #endif

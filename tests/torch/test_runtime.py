@@ -96,6 +96,21 @@ def test_memory_numbers():
     assert 0 <= free <= total and "allocated" in torch.tpu.memory_summary()
 
 
+def test_what_is_written_in_place_is_not_counted_twice():
+    x = torch.zeros(1 << 18, device="tpu")
+    x.add_(1)
+    torch.tpu.synchronize()
+    torch.tpu.reset_peak_memory_stats()
+    before = torch.tpu.memory_allocated()
+    x.add_(1)
+    x[:100] = 2
+    torch._foreach_mul_([x], 2.0)
+    assert torch.tpu.max_memory_allocated() - before < 1 << 18 and torch.tpu.memory_allocated() == before
+    y = x.view_as(x).clone()  # shares the buffer: the write cannot have it
+    x.add_(1)
+    assert torch.tpu.memory_allocated() - before == 1 << 20 and y[0].item() == 4 and x[0].item() == 5
+
+
 def test_a_memory_limit(python):
     code = """
 import torch
