@@ -17,6 +17,8 @@
 #include "pjrt/counters.h"
 
 enum { BUCKETS = 1024, SKELETONS = 1024, GROWING = 4, INLINE = 64 };
+enum { PATIENCE = 1024 };          /* records of a window that is compiled while its caller waits */
+enum { KEPT = 4096, SEEN_KEPT = 512 }; /* windows ago: programs and mere sightings that old are forgotten */
 
 typedef enum tt_state { SEEN, QUEUED, READY, HOPELESS } tt_state;
 
@@ -25,7 +27,7 @@ typedef struct tt_pack { uint8_t dtype; uint32_t count; size_t at; uint32_t para
 
 struct tt_program {
   tt_program *next;
-  uint64_t hash;
+  uint64_t hash, used;       /* used: which window was the last to ask for it */
   tt_client *client;
   /* The window it stands for. */
   uint32_t n_records, n_wires, n_outs;
@@ -52,8 +54,11 @@ struct tt_program {
 };
 
 static tt_program *buckets[BUCKETS];
-static struct { uint64_t skeleton; uint32_t keys, repeats; } skeletons[SKELETONS];
+typedef struct tt_skeleton { uint64_t hash; uint32_t keys, repeats; } tt_skeleton; /* windows of the same operators in any shapes */
+static tt_skeleton skeletons[SKELETONS];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the tables and of the queue; held for moments */
+
+static uint64_t asked; /* windows so far; under the lock */
 
 static bool is_value(const tt_operand *o) { return o->source == FROM_SLOT || o->source == FROM_CAPTURE; }
 static uint32_t number_width(const tt_operand *o) { /* elements of its dtype */
@@ -113,6 +118,21 @@ static tt_program *program_create(const tt_window *w, uint64_t hash, const tt_ou
   if (made) return p;
   program_destroy(p);
   return NULL;
+}
+
+/* Forgets what has not been asked for in a long time; the executables stay in the cache. Under the lock. */
+static void forget_old(void) {
+  for (int i = 0; i < BUCKETS; i++)
+    for (tt_program **at = &buckets[i]; *at;) {
+      tt_program *p = *at;
+      int state = atomic_load(&p->state);
+      if (state == QUEUED || asked - p->used < (state == READY ? KEPT : SEEN_KEPT)) {
+        at = &p->next;
+        continue;
+      }
+      *at = p->next;
+      program_destroy(p);
+    }
 }
 
 /* ---- text ---- */
@@ -354,30 +374,28 @@ tt_program *tt_program_for(tt_window *w, tt_flush_reason reason) {
   uint64_t hash = w->hash;
   for (uint32_t i = 0; i < n_outs; i++) hash = (hash ^ outs[i].value) * 0x9E3779B97F4A7C15ull, hash ^= hash >> 29;
   pthread_mutex_lock(&lock);
+  if (++asked % SEEN_KEPT == 0) forget_old();
   tt_program *p = buckets[hash % BUCKETS];
   while (p && !same(p, w, hash, outs, n_outs)) p = p->next;
   bool fresh = !p, growing = false;
-  uint64_t skeleton = w->skeleton | 1;
-  if (skeletons[skeleton / 2 % SKELETONS].skeleton != skeleton) {
-    memset(&skeletons[skeleton / 2 % SKELETONS], 0, sizeof *skeletons);
-    skeletons[skeleton / 2 % SKELETONS].skeleton = skeleton;
-  }
+  tt_skeleton *k = &skeletons[w->skeleton % SKELETONS];
+  if (k->hash != w->skeleton) *k = (tt_skeleton){.hash = w->skeleton};
   if (fresh) {
-    skeletons[skeleton / 2 % SKELETONS].keys++;
-    growing = skeletons[skeleton / 2 % SKELETONS].keys > GROWING && !skeletons[skeleton / 2 % SKELETONS].repeats;
+    growing = ++k->keys > GROWING && !k->repeats;
     if ((p = program_create(w, hash, outs, n_outs))) {
       p->next = buckets[hash % BUCKETS];
       buckets[hash % BUCKETS] = p;
     }
   } else {
-    skeletons[skeleton / 2 % SKELETONS].repeats++;
+    k->repeats++;
   }
+  if (p) p->used = asked;
   pthread_mutex_unlock(&lock);
   if (outs != few) tt_free(outs);
   if (!p) return NULL;
   int state = atomic_load(&p->state);
   if (state == READY) return p;
-  if (state != SEEN || growing || (fresh && (reason == TT_FLUSH_FULL || all_compiled(w)))) return NULL;
+  if (state != SEEN || growing || (fresh && (reason == TT_FLUSH_FULL || needed > PATIENCE || all_compiled(w)))) return NULL;
   tt_error err = {0};
   if (!program_write(p, w, &err)) {
     atomic_store(&p->state, HOPELESS);
@@ -385,7 +403,7 @@ tt_program *tt_program_for(tt_window *w, tt_flush_reason reason) {
     return NULL;
   }
   atomic_store(&p->state, QUEUED);
-  if (!fresh && all_compiled(w)) {
+  if (needed > PATIENCE || (!fresh && all_compiled(w))) {
     pthread_mutex_lock(&lock);
     bool later = compile_later(p);
     pthread_mutex_unlock(&lock);
