@@ -25,7 +25,7 @@ struct tt_storage {
   bool hinted;                /* the base's shape was said, or follows from contents */
   bool escaped;               /* made in a trace that has ended: contents are gone for good */
   int64_t dims[TT_MAX_RANK];
-  tt_buffer *buffer;          /* NULL: undefined, lent or traced */
+  _Atomic(tt_buffer *) buffer; /* NULL: undefined, lent or traced. Written under the lock, looked at without */
   bool lost;                  /* what was to fill it has failed: reading it says so */
   bool lent;                  /* a running call has taken the buffer and will put one back soon */
   tt_trace *trace;            /* the trace whose value it holds, or NULL */

@@ -60,7 +60,7 @@ tt_storage *tt_storage_create(tt_client *c, int device, size_t bytes, tt_error *
   s->hinted = s->escaped = s->lost = s->traced_written = false;
   atomic_init(&s->window, NULL);
   s->filling = 0;
-  s->buffer = NULL;
+  atomic_init(&s->buffer, NULL);
   s->lent = false;
   s->trace = NULL;
   s->traced = NULL;
@@ -128,14 +128,16 @@ size_t tt_storage_bytes(const tt_storage *s) { return s->bytes; }
 int tt_storage_device(const tt_storage *s) { return s->device; }
 bool tt_storage_is_traced(const tt_storage *s) { return s->trace || s->escaped; }
 
+static tt_buffer *buffer_of(tt_storage *s) { return atomic_load_explicit(&s->buffer, memory_order_relaxed); }
+static void set_buffer(tt_storage *s, tt_buffer *b) { atomic_store_explicit(&s->buffer, b, memory_order_relaxed); }
 static bool in_window(tt_storage *s) { return atomic_load_explicit(&s->window, memory_order_acquire) != NULL; }
 
 tt_buffer *tt_storage_try_take(tt_storage *s, bool donate, bool *lent) {
   lock(&s->lock);
-  tt_buffer *b = in_window(s) ? NULL : s->buffer;
+  tt_buffer *b = in_window(s) ? NULL : buffer_of(s);
   *lent = s->lent || in_window(s);
   if (b && donate) {
-    s->buffer = NULL;
+    set_buffer(s, NULL);
     s->lent = true;
   } else if (b) {
     tt_buffer_retain(b);
@@ -154,17 +156,17 @@ tt_buffer *tt_storage_take_reference(tt_storage *s) {
 }
 
 bool tt_storage_undefined(tt_storage *s) {
-  if (s->buffer || s->trace || in_window(s)) return false;
+  if (buffer_of(s) || s->trace || in_window(s)) return false;
   lock(&s->lock);
-  bool undefined = !s->buffer && !s->lent && !s->trace && !s->lost && !in_window(s);
+  bool undefined = !buffer_of(s) && !s->lent && !s->trace && !s->lost && !in_window(s);
   unlock(&s->lock);
   return undefined;
 }
 
 void tt_storage_put(tt_storage *s, tt_buffer *b) {
   lock(&s->lock);
-  tt_buffer *old = s->buffer;
-  s->buffer = b;
+  tt_buffer *old = buffer_of(s);
+  set_buffer(s, b);
   s->lent = s->lost = false;
   s->hinted = true;
   unlock(&s->lock);

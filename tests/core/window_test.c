@@ -2,6 +2,7 @@
  *
  * The fake gives every result the sum of all operands of its type, so a chain of adds over distinct operands has the same
  * values as one program and one by one. */
+#include <pthread.h>
 #include "graph/graph.h"
 #include "test.h"
 
@@ -237,5 +238,52 @@ TEST(test_loops_without_reads_are_cut_where_they_repeat) {
   tt_mode_set(TT_MODE_STRICT);
   tt_storage_release(a);
   tt_storage_release(b);
+  test_let_go(c);
+}
+
+/* Threads that record into one window, read, and let go, all at once. */
+typedef struct worker { tt_client *client; tt_storage *shared; int good; } worker;
+static void *record_and_read(void *user) {
+  worker *me = user;
+  tt_error err;
+  for (int i = 0; i < 200; i++) {
+    tt_storage *own = storage_of(me->client, 1, &err), *r = NULL, *s = NULL;
+    if (!own || add(me->client, i % KINDS, own, me->shared, &r, &err) || add(me->client, 0, r, me->shared, NULL, &err) ||
+        (i % 3 == 0 && add(me->client, 1, r, own, &s, &err)))
+      return NULL;
+    me->good += i % 5 || first_of(r) > 0; /* the fake adds up what the other threads read too */
+    tt_storage_release(own);
+    if (s && first_of(s) < 0) return NULL;
+    tt_storage_release(s);
+    tt_storage_release(r);
+  }
+  return NULL;
+}
+
+TEST(test_threads_share_a_window) {
+  tt_error err;
+  tt_client *c;
+  tt_storage *shared;
+  pthread_t threads[4];
+  worker workers[4];
+  EXPECT_MADE(c = tt_client_create(test_fake(), 0, &err), err);
+  EXPECT_MADE(shared = storage_of(c, 2, &err), err);
+  for (int k = 0; k < 2 * KINDS; k++) { /* the operators exist before threads make them */
+    tt_storage *r = NULL;
+    EXPECT_OK(add(c, k / 2, shared, shared, k % 2 ? NULL : &r, &err), err);
+    tt_storage_release(r);
+  }
+  tt_storage_release(shared);
+  EXPECT_MADE(shared = storage_of(c, 2, &err), err);
+  tt_mode_set(TT_MODE_FUSE);
+  for (int i = 0; i < 4; i++) {
+    workers[i] = (worker){c, shared, 0};
+    pthread_create(&threads[i], NULL, record_and_read, &workers[i]);
+  }
+  for (int i = 0; i < 4; i++) pthread_join(threads[i], NULL);
+  tt_mode_set(TT_MODE_STRICT);
+  EXPECT_OK(tt_flush(-1, &err), err);
+  for (int i = 0; i < 4; i++) EXPECT_INT(workers[i].good, 200);
+  tt_storage_release(shared);
   test_let_go(c);
 }
