@@ -170,6 +170,7 @@ typedef struct tt_variant {
   uint32_t id;           /* unique in the process; part of the key */
   uint8_t n_args, n_results;
   bool foreach;          /* the row is applied to the i-th elements of its list arguments, for every i */
+  bool graph;            /* a captured graph: numbers in 0-dim host tensors are run-time operands */
   uint64_t written;      /* bit i: argument i (or, in a list, each of its elements) is written by the call */
   int8_t alias[16];      /* result k is argument alias[k] itself; -1: a new tensor */
   void *user;            /* the tt_decompose_fn's, for rows without a C rule (op->rule == NULL) */
@@ -249,6 +250,22 @@ TT_API tt_code tt_trace_call(tt_trace *t, const tt_call *call, const tt_output *
                              tt_storage **results, tt_error *err);
 /* Puts dense row-major host data into the program as a constant; returns a traced storage. New. */
 TT_API tt_storage *tt_trace_constant(tt_trace *t, tt_dtype dtype, int rank, const int64_t *dims, const void *data, tt_error *err);
+
+/* Loops and branches of the current trace. part is called once for each of their parts (0: a loop's condition or the
+ * branch taken where the predicate is true, 1: the other) with its arguments, dense storages of the carried tensors' sizes
+ * (a branch has none), and fills results as tt_decompose_fn does. results: new, dense, of the carried tensors' sizes. */
+typedef tt_code tt_trace_part(void *user, int part, tt_storage *const *args, int n_args, tt_tensor *results, int n_results,
+                              tt_error *err);
+TT_API tt_code tt_trace_while(tt_trace *t, int n, const tt_tensor *carried, tt_trace_part *part, void *user,
+                              tt_storage **results, tt_error *err);
+TT_API tt_code tt_trace_if(tt_trace *t, const tt_tensor *predicate, int n, const tt_output *outputs, tt_trace_part *part,
+                           void *user, tt_storage **results, tt_error *err);
+/* x[index], and x with row at index, along its first dim; index: one integer, clamped. New. */
+TT_API tt_storage *tt_trace_row(tt_trace *t, const tt_tensor *x, const tt_tensor *index, tt_error *err);
+TT_API tt_storage *tt_trace_with_row(tt_trace *t, const tt_tensor *x, const tt_tensor *row, const tt_tensor *index, tt_error *err);
+/* The random state at this point as i64[2], new; and draws from such a state from here on, or, NULL, from the program's own. */
+TT_API tt_storage *tt_trace_random_state(tt_trace *t, tt_error *err);
+TT_API tt_code tt_trace_set_random_state(tt_trace *t, const tt_tensor *state, tt_error *err);
 
 TT_API void *tt_trace_alloc(tt_trace *t, size_t bytes); /* zeroed; lives as long as the trace */
 

@@ -71,7 +71,6 @@ typedef struct tt_operand {
   bool from_call;             /* RANDOM: the call's own generator, not the default one */
   int32_t arg, element;       /* SCALAR, OFFSET, RANDOM: where in the arguments; element -1: not in a list */
   uint32_t slot;              /* SLOT */
-  uint64_t advance;           /* RANDOM: draws before this one */
   tt_storage *capture;        /* CAPTURE: retained */
 } tt_operand;
 typedef struct tt_destination { bool is_slot; uint32_t index; } tt_destination;
@@ -142,6 +141,10 @@ struct tt_trace {
   uint32_t n_operands, cap_operands;
   uint64_t random_total;
   bool randoms_from_call;
+  hlo random;                 /* the state that the program starts with, ui64[2]; NULL: not asked for yet */
+  hlo random_given;           /* draw from this state instead, ui64[2]: numbers that were drawn before */
+  uint64_t random_given_total;
+  int regions;                /* loops and branches around what is being traced */
   const tt_arg *copies;       /* arguments of the foreach element under way, and what they are copies of */
   const tt_arg **origins;
   int n_copies;
@@ -159,6 +162,11 @@ tt_code tt_lower_call(tt_trace *t, const tt_call *call, const tt_output *outputs
 /* Reads and writes a tensor of the trace or of its call. Errors stick in the module. */
 hlo tt_trace_read(tt_trace *t, const tt_tensor *x);
 void tt_trace_write(tt_trace *t, const tt_tensor *x, hlo value);
+/* A traced storage that holds value, a base. The caller gets a reference besides the trace's. New. */
+tt_storage *tt_trace_storage(tt_trace *t, hlo value, tt_error *err);
+/* The random state, ui64[2], before n draws from g (NULL: the default generator). */
+hlo tt_trace_draw(tt_trace *t, tt_generator *g, int64_t n);
+hlo tt_trace_number(tt_trace *t, const tt_arg *a); /* a number among the call's arguments, rank 0, of its dtype */
 hlo tt_trace_operand(tt_trace *t, tt_operand o, tt_dtype dtype, int rank, const int64_t *dims); /* a new parameter */
 /* Lowers a call without a rule by the decompose function. */
 void tt_trace_decompose(tt_trace *t, const tt_call *call, const tt_output *outputs, int n_outputs, hlo *values);

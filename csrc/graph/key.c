@@ -96,7 +96,8 @@ static bool put_arg(tt_call *c, const tt_arg *a) {
   const tt_op *op = c->variant->op;
   switch (a->tag) {
     case TT_ARG_SCALAR: case TT_ARG_HOST:
-      if (!op->rule || op->flags & OP_STATIC_SCALARS || tt_scalar_is_one(a)) {
+      if (c->variant->graph ? a->tag == TT_ARG_SCALAR
+                            : !op->rule || op->flags & OP_STATIC_SCALARS || tt_scalar_is_one(a)) {
         put(c, head | 1u << 25);
         put(c, (uint64_t)a->number.i);
         if (tt_is_complex(a->dtype)) memcpy(&c->words[c->n_words++], a->number.bits + 8, 8);

@@ -184,22 +184,45 @@ static hlo env_scalar(void *user, const tt_arg *a, tt_dtype dtype) {
   return hlo_convert(t->m, number_operand(t, o), dtype);
 }
 
-static hlo env_random_state(void *user, tt_generator *g, int64_t n) {
-  tt_trace *t = user;
-  tt_operand o = {.source = FROM_RANDOM, .dtype = TT_U64, .advance = t->random_total};
+hlo tt_trace_number(tt_trace *t, const tt_arg *a) {
+  tt_operand o = {.source = FROM_SCALAR, .dtype = tt_scalar_carrier(a->dtype)};
+  if (!locate_arg(t, a, &o)) return hlo_fail(t->m, TT_INTERNAL, "a number that is not an argument of the call");
+  return hlo_convert(t->m, number_operand(t, o), a->dtype);
+}
+
+/* A state further on by n draws. */
+static hlo advanced(tt_trace *t, hlo state, uint64_t n) {
+  if (!n || !state) return state;
+  int64_t dims[1] = {2};
+  uint64_t step[2] = {0, n};
+  return hlo_binary(t->m, "add", state, hlo_array(t->m, TT_U64, 1, dims, step));
+}
+
+hlo tt_trace_draw(tt_trace *t, tt_generator *g, int64_t n) {
+  if (t->regions) return hlo_fail(t->m, TT_UNIMPLEMENTED, "random numbers in a loop or a branch of a traced program");
+  if (t->random_given) {
+    uint64_t before = t->random_given_total;
+    t->random_given_total += (uint64_t)n;
+    return advanced(t, t->random_given, before);
+  }
+  tt_operand o = {.source = FROM_RANDOM, .dtype = TT_U64};
   /* A generator that is an argument is taken from each call, also where it is the default one this time. */
   for (int i = 0; g && i < t->call->variant->n_args; i++)
     o.from_call |= t->call->args[i].tag == TT_ARG_GENERATOR && t->call->args[i].generator == g;
   if (g && !o.from_call && g != tt_generator_default(t->call->device)) {
     return hlo_fail(t->m, TT_UNIMPLEMENTED, "a traced program draws from a generator that is not its argument");
   }
-  if (t->random_total && o.from_call != t->randoms_from_call)
+  if (t->random && o.from_call != t->randoms_from_call)
     return hlo_fail(t->m, TT_UNIMPLEMENTED, "a program draws from two generators");
+  int64_t dims[1] = {2};
+  if (!t->random) t->random = tt_trace_operand(t, o, TT_U64, 1, dims);
+  uint64_t before = t->random_total;
   t->randoms_from_call = o.from_call;
   t->random_total += (uint64_t)n;
-  int64_t dims[1] = {2};
-  return tt_trace_operand(t, o, TT_U64, 1, dims);
+  return advanced(t, t->random, before);
 }
+
+static hlo env_random_state(void *user, tt_generator *g, int64_t n) { return tt_trace_draw(user, g, n); }
 
 /* ---- calls ---- */
 static tt_want want_of_tensor(const tt_tensor *x) {

@@ -173,7 +173,7 @@ static tt_plan *plan_of_trace(tt_trace *t, const tt_output *outputs, int n_outpu
   p->n_outputs = (uint32_t)n_outputs;
   p->n_operands = t->n_operands;
   p->name = call->variant->name;
-  p->uses_random = t->random_total != 0;
+  p->uses_random = t->random != NULL;
   p->random_total = t->random_total;
   p->randoms_from_call = t->randoms_from_call;
   p->words = copy(&arena, call->words, call->n_words * sizeof *p->words);

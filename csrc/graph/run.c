@@ -16,7 +16,7 @@ static const tt_arg *arg_at(const tt_call *call, const tt_operand *o) {
 
 tt_scalar tt_operand_number(const tt_call *call, const tt_operand *o, uint64_t seed, uint64_t offset) {
   if (o->source == FROM_RANDOM) {
-    uint64_t state[2] = {seed, offset + o->advance};
+    uint64_t state[2] = {seed, offset};
     tt_scalar s = {.dtype = TT_U64};
     memcpy(s.bits, state, sizeof state);
     return s;

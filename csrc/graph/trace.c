@@ -59,8 +59,7 @@ tt_code tt_trace_adopt(tt_trace *t, tt_storage *s, tt_error *err) {
   return TT_OK;
 }
 
-/* A traced storage that holds value, a base. The caller gets a reference besides the trace's. */
-static tt_storage *traced_storage(tt_trace *t, hlo value, tt_error *err) {
+tt_storage *tt_trace_storage(tt_trace *t, hlo value, tt_error *err) {
   size_t bytes = (size_t)hlo_numel(value) * tt_dtype_bits(value->dtype) / 8;
   tt_storage *s = tt_storage_create(t->call->client, t->call->device, bytes, err);
   if (!s) return NULL;
@@ -92,7 +91,7 @@ tt_code tt_trace_call(tt_trace *t, const tt_call *call, const tt_output *outputs
     if (!outputs[k].defined) continue;
     hlo base = tt_output_to_base(t->m, &outputs[k], values[k]);
     if (!base) code = module_error(t, err);
-    else if (!(results[k] = traced_storage(t, base, err))) code = err ? err->code : TT_RESOURCE_EXHAUSTED;
+    else if (!(results[k] = tt_trace_storage(t, base, err))) code = err ? err->code : TT_RESOURCE_EXHAUSTED;
   }
   if (code)
     for (int k = 0; k < n_outputs; k++) {
@@ -104,7 +103,7 @@ tt_code tt_trace_call(tt_trace *t, const tt_call *call, const tt_output *outputs
 
 tt_storage *tt_trace_constant(tt_trace *t, tt_dtype dtype, int rank, const int64_t *dims, const void *data, tt_error *err) {
   hlo v = hlo_array(t->m, dtype, rank, dims, data);
-  if (v) return traced_storage(t, v, err);
+  if (v) return tt_trace_storage(t, v, err);
   module_error(t, err);
   return NULL;
 }
@@ -125,12 +124,24 @@ static tt_tensor *make_shadow(tt_trace *t, const tt_tensor *x) {
   hlo base = tt_output_to_base(t->m, &shape, tt_trace_read(t, x));
   if (!base) return NULL;
   tt_error err;
-  *s = (tt_tensor){traced_storage(t, base, &err), sizes, strides, 0, x->dtype, x->rank, x->wrapped};
+  *s = (tt_tensor){tt_trace_storage(t, base, &err), sizes, strides, 0, x->dtype, x->rank, x->wrapped};
   if (!s->storage) {
     hlo_fail(t->m, err.code, "%s", err.message);
     return NULL;
   }
   return s;
+}
+
+/* A 0-dim host tensor of a captured graph: a device tensor to what is traced, a number of each call to the program. */
+static tt_tensor *make_number(tt_trace *t, const tt_arg *a) {
+  tt_tensor *s = hlo_alloc(t->m, sizeof *s);
+  hlo value = tt_trace_number(t, a);
+  if (!s || !value) return NULL;
+  tt_error err;
+  *s = (tt_tensor){.storage = tt_trace_storage(t, value, &err), .dtype = a->dtype, .wrapped = a->wrapped};
+  if (s->storage) return s;
+  hlo_fail(t->m, err.code, "%s", err.message);
+  return NULL;
 }
 
 static bool shadow_args(tt_trace *t, const tt_arg *args, int n, tt_arg *out, shadow *shadows, int *n_shadows) {
@@ -141,12 +152,14 @@ static bool shadow_args(tt_trace *t, const tt_arg *args, int n, tt_arg *out, sha
       if (!list || !shadow_args(t, args[i].list, (int)args[i].count, list, shadows, n_shadows)) return false;
       out[i].list = list;
     }
-    if (args[i].tag != TT_ARG_TENSOR) continue;
+    bool number = t->call->variant->graph && args[i].tag == TT_ARG_HOST;
+    if (args[i].tag != TT_ARG_TENSOR && !number) continue;
     /* One for each argument, also where two are the same view: offsets are not part of the key, so the next call's differ. */
     shadow *s = &shadows[*n_shadows];
-    *s = (shadow){args[i].tensor, make_shadow(t, args[i].tensor)};
+    *s = number ? (shadow){NULL, make_number(t, &args[i])} : (shadow){args[i].tensor, make_shadow(t, args[i].tensor)};
     if (!s->tensor) return false;
     ++*n_shadows;
+    out[i].tag = TT_ARG_TENSOR;
     out[i].tensor = s->tensor;
   }
   return true;
@@ -155,7 +168,8 @@ static bool shadow_args(tt_trace *t, const tt_arg *args, int n, tt_arg *out, sha
 static int count_tensors(const tt_arg *args, int n) {
   int count = 0;
   for (int i = 0; i < n; i++)
-    count += args[i].tag == TT_ARG_LIST ? count_tensors(args[i].list, (int)args[i].count) : args[i].tag == TT_ARG_TENSOR;
+    count += args[i].tag == TT_ARG_LIST ? count_tensors(args[i].list, (int)args[i].count)
+                                        : args[i].tag == TT_ARG_TENSOR || args[i].tag == TT_ARG_HOST;
   return count;
 }
 
@@ -195,7 +209,7 @@ void tt_trace_decompose(tt_trace *t, const tt_call *call, const tt_output *outpu
   }
   for (int i = 0; i < n_shadows; i++) {
     tt_tensor *s = shadows[i].tensor;
-    if (s->storage->traced_written && !hlo_failed(t->m)) {
+    if (shadows[i].of && s->storage->traced_written && !hlo_failed(t->m)) {
       t->depth++;
       hlo value = tt_trace_read(t, s);
       t->depth--;

@@ -29,11 +29,8 @@ namespace tpu {
 thread_local bool interrupted = false, decomposition_known = true;
 static PyObject *decompose_fn; // run(name, args) of torch_tpu._decompose
 
-struct Gil {
-  Gil() : state(PyGILState_Ensure()) {}
-  ~Gil() { PyGILState_Release(state); }
-  PyGILState_STATE state;
-};
+Gil::Gil() : state(PyGILState_Ensure()) {}
+Gil::~Gil() { PyGILState_Release(static_cast<PyGILState_STATE>(state)); }
 
 // ---- what is being lowered ----
 static thread_local Pending *pending;
@@ -104,27 +101,15 @@ static std::string python_error() {
   return s;
 }
 
-// Calls fn on args (of entry's kinds; fn NULL: the operator's decomposition). False: none, or it failed; then *why.
-static bool run_python(const Entry &e, PyObject *fn, const std::vector<c10::IValue> &args,
-                       std::vector<at::Tensor> *results, std::string *why) {
-  Gil gil;
-  std::vector<Kind> kinds(args.size(), Kind::Other);
-  for (const ArgInfo &a : e.args)
-    if (a.stack >= 0 && static_cast<size_t>(a.stack) < kinds.size()) kinds[a.stack] = a.kind;
-  PyObject *list = PyList_New(0);
-  for (size_t i = 0; list && i < args.size(); i++) {
-    PyObject *x = to_python(kinds[i], args[i]);
-    if (!x || PyList_Append(list, x)) Py_CLEAR(list);
-    Py_XDECREF(x);
-  }
+// Calls fn(list), or the decomposition of name; its results come by deliver. Takes list, which may be NULL. Under the GIL.
+static bool run_delivering(PyObject *fn, const char *name, PyObject *list, std::vector<at::Tensor> *results, std::string *why) {
   std::vector<at::Tensor> *outer = delivered;
   delivered = results;
   PyObject *r = nullptr;
   if (list) {
     at::AutoDispatchBelowADInplaceOrView below;
     c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
-    r = fn ? PyObject_CallFunctionObjArgs(fn, list, nullptr)
-           : PyObject_CallFunction(decompose_fn, "sO", e.name.c_str(), list);
+    r = fn ? PyObject_CallFunctionObjArgs(fn, list, nullptr) : PyObject_CallFunction(decompose_fn, "sO", name, list);
   }
   delivered = outer;
   Py_XDECREF(list);
@@ -144,6 +129,29 @@ static bool run_python(const Entry &e, PyObject *fn, const std::vector<c10::IVal
   return ok;
 }
 
+// Calls fn on args (of entry's kinds; fn NULL: the operator's decomposition). False: none, or it failed; then *why.
+static bool run_python(const Entry &e, PyObject *fn, const std::vector<c10::IValue> &args,
+                       std::vector<at::Tensor> *results, std::string *why) {
+  Gil gil;
+  std::vector<Kind> kinds(args.size(), Kind::Other);
+  for (const ArgInfo &a : e.args)
+    if (a.stack >= 0 && static_cast<size_t>(a.stack) < kinds.size()) kinds[a.stack] = a.kind;
+  PyObject *list = PyList_New(0);
+  for (size_t i = 0; list && i < args.size(); i++) {
+    PyObject *x = to_python(kinds[i], args[i]);
+    if (!x || PyList_Append(list, x)) Py_CLEAR(list);
+    Py_XDECREF(x);
+  }
+  return run_delivering(fn, e.name.c_str(), list, results, why);
+}
+
+bool run_part(void *fn, const std::vector<at::Tensor> &args, std::vector<at::Tensor> *results, std::string *why) {
+  Gil gil;
+  c10::List<at::Tensor> list;
+  for (const at::Tensor &t : args) list.push_back(t);
+  return run_delivering(static_cast<PyObject *>(fn), "", to_python(Kind::Tensors, list), results, why);
+}
+
 // ---- traced ----
 struct Graph {
   PyObject *fn;
@@ -156,7 +164,7 @@ struct Graph {
 static c10::IValue traced(const tt_arg &a, const c10::IValue &own) {
   if (own.isTensor() && a.tag == TT_ARG_TENSOR) {
     const at::Tensor &t = own.toTensor();
-    if (storage_of(t.unsafeGetTensorImpl()) == a.tensor->storage) return own; // traced already
+    if (t.device().type() == kTpu && storage_of(t.unsafeGetTensorImpl()) == a.tensor->storage) return own; // traced already
     at::Tensor x = wrap_tensor(tt_storage_retain(a.tensor->storage), t.scalar_type(), {a.tensor->sizes, a.tensor->rank},
                                {a.tensor->strides, a.tensor->rank});
     x.unsafeGetTensorImpl()->set_storage_offset(a.tensor->offset);
@@ -183,6 +191,20 @@ static c10::IValue traced(const tt_arg &a, const c10::IValue &own) {
   return own;
 }
 
+bool traced_result(tt_trace *t, at::Tensor x, tt_tensor *result) {
+  if (x.device().type() != kTpu) x = x.to(c10::Device(kTpu, current_device()));
+  auto rank = static_cast<size_t>(x.dim());
+  auto *shape = static_cast<int64_t *>(tt_trace_alloc(t, (2 * rank + 1) * sizeof(int64_t)));
+  if (!shape) return false;
+  std::copy(x.sizes().begin(), x.sizes().end(), shape);
+  std::copy(x.strides().begin(), x.strides().end(), shape + rank);
+  *result = tensor_of(x.unsafeGetTensorImpl());
+  result->sizes = shape;
+  result->strides = shape + rank;
+  tt_storage_retain(result->storage);
+  return true;
+}
+
 static tt_code decompose(tt_trace *t, const tt_variant *v, const tt_arg *args, tt_tensor *results, int n,
                          tt_error *err) {
   auto *e = static_cast<Entry *>(v->user);
@@ -200,18 +222,7 @@ static tt_code decompose(tt_trace *t, const tt_variant *v, const tt_arg *args, t
                      static_cast<int>(made.size()));
     for (int k = 0; k < n; k++) {
       if (!made[k].defined()) continue;
-      at::Tensor x = made[k];
-      if (x.device().type() != kTpu) x = x.to(c10::Device(kTpu, current_device()));
-      const c10::TensorImpl *impl = x.unsafeGetTensorImpl();
-      auto rank = static_cast<size_t>(x.dim());
-      auto *shape = static_cast<int64_t *>(tt_trace_alloc(t, (2 * rank + 1) * sizeof(int64_t)));
-      if (!shape) return tt_fail(err, TT_RESOURCE_EXHAUSTED, v->name, "out of host memory");
-      std::copy(x.sizes().begin(), x.sizes().end(), shape);
-      std::copy(x.strides().begin(), x.strides().end(), shape + rank);
-      results[k] = tensor_of(impl);
-      results[k].sizes = shape;
-      results[k].strides = shape + rank;
-      tt_storage_retain(results[k].storage);
+      if (!traced_result(t, made[k], &results[k])) return tt_fail(err, TT_RESOURCE_EXHAUSTED, v->name, "out of host memory");
     }
     return TT_OK;
   } catch (const c10::Error &x) {
@@ -347,6 +358,7 @@ tt_code shim_register(tt_error *err) {
     register_operators();
     register_tensor_operators();
     register_decompositions();
+    register_control();
     register_sparse();
     register_dynamic_operators();
     register_autocast();

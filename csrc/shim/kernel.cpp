@@ -83,6 +83,7 @@ struct Frame {
                   "Expected all tensors to be on the same device, but found at least two devices, tpu:", device,
                   " and tpu:", int{where.index()}, "!");
       TORCH_CHECK_NOT_IMPLEMENTED(t->layout() == c10::kStrided, "tpu kernels take strided tensors, got ", t->layout());
+      TORCH_CHECK_NOT_IMPLEMENTED(t->has_storage(), "tpu kernels take tensors with storage, got one of ", t->key_set());
       TORCH_CHECK_NOT_IMPLEMENTED(t->dim() <= TT_MAX_RANK, "tpu tensors have at most ", int{TT_MAX_RANK}, " dims, got ",
                                   t->dim());
       lazy |= t->key_set().has_any(c10::DispatchKeySet{c10::DispatchKey::Conjugate, c10::DispatchKey::Negative});
@@ -762,6 +763,7 @@ std::unique_ptr<Entry> make_graph_entry() {
   e->n_stack = 2;
   e->variant.n_args = 2;
   e->variant.written = 1;
+  e->variant.graph = true;
   return e;
 }
 

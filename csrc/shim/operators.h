@@ -101,6 +101,19 @@ bool index_by_masks(Entry &e, torch::jit::Stack *stack, c10::IValue *args);
 void register_decompositions();
 // Runs the Python decomposition on the arguments themselves, each of its operators a program. False: there is none.
 bool decompose_eagerly(Entry &e, torch::jit::Stack *stack);
+struct Gil {
+  Gil();
+  ~Gil();
+  Gil(const Gil &) = delete;
+  int state;
+};
+// Calls fn (a PyObject) on traced tensors; what it delivers is the results. False: it failed, then *why.
+bool run_part(void *fn, const std::vector<at::Tensor> &args, std::vector<at::Tensor> *results, std::string *why);
+bool traced_result(tt_trace *t, at::Tensor x, tt_tensor *result); // result gets a new reference; false without memory
+
+// ---- control.cpp ----
+void register_control();
+
 // The arguments of the call that this thread is lowering: a decomposition gets them with traced tensors put in.
 struct Pending {
   Pending(Entry *entry, const c10::IValue *args);
