@@ -24,6 +24,12 @@ def counters() -> dict:
     return _C.counters()
 
 
+def explain(fn, *args, **kwargs):
+    """What torch.compile makes of fn(*args, **kwargs): graphs, programs, graph breaks, what runs on the host. str() is a report."""
+    from .compile.explain import explain as compiled
+    return compiled(fn, *args, **kwargs)
+
+
 def __getattr__(name):
     if name == "eager_mode":  # the calling thread's mode: equal to "strict", "debug" or "fuse"
         from ._internal import execution_mode

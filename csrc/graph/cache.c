@@ -112,9 +112,28 @@ static struct entry **find(tt_client *c, tt_digest key) {
   return at;
 }
 
+/* ---- texts for who asks to see them ---- */
+static _Thread_local struct { bool on, only; tt_buf texts; } shown;
+
+void tt_cache_show(bool on, bool only) {
+  shown.on = on;
+  shown.only = only;
+  tt_buf_deinit(&shown.texts);
+  shown.texts = (tt_buf){0};
+}
+const char *tt_cache_shown(size_t *length) {
+  *length = shown.texts.length;
+  return shown.texts.data;
+}
+
 tt_executable *tt_cache_get(tt_client *c, const char *text, size_t length, tt_error *err) {
   tt_error local;
   if (!err) err = &local;
+  if (shown.on) {
+    tt_buf_append(&shown.texts, text, length);
+    tt_buf_append(&shown.texts, "", 1);
+    if (shown.only) return tt_fail(err, TT_ABORTED, "", "the program was asked for, not its result"), NULL;
+  }
   if (tt_fork_check(err)) return NULL; /* the lock may be held here for ever by a thread of the parent */
   tt_digest key = key_of(c, text, length);
   pthread_mutex_lock(&lock);

@@ -6,6 +6,10 @@
  * compile; different texts compile at the same time. NOT_FOUND: it would have to be compiled, and TORCH_TPU_CACHE_ONLY is set. */
 tt_executable *tt_cache_get(tt_client *c, const char *text, size_t length, tt_error *err);
 extern _Thread_local const char *tt_cache_asker; /* the operator whose program this thread is about to ask for, or NULL */
+/* From here on this thread's programs are kept as text, one after another, each ended by a 0; only: and not compiled, calls
+ * fail with ABORTED. Off forgets them. */
+void tt_cache_show(bool on, bool only);
+const char *tt_cache_shown(size_t *length); /* borrowed until the next show */
 /* Releases the executables of a client from memory: for leak checks, while no plan uses them. */
 void tt_cache_clear(tt_client *c);
 #endif

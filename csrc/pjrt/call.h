@@ -77,6 +77,7 @@ void tt_wait_at_exit(void); /* the process waits for its devices before what has
 void tt_pjrt_begin(void); /* threads of a plugin are about to start: a child forked from now on may not call it */
 
 /* ---- starting ---- */
+const void *tt_options_with_own(const void *options, size_t *length);
 tt_code tt_options_write(bool is_cpu, tt_buf *b, tt_error *err); /* CompileOptionsProto */
 bool tt_plugin_is_cpu(const char *path); /* by the name of the file */
 int tt_quiet_begin(const char *path); /* drops what a noisy plugin writes to stderr until quiet_end; returns what that takes */

@@ -124,7 +124,7 @@ int tt_client_device_count(const tt_client *c) { return c->n_devices; }
 const char *tt_client_device_kind(const tt_client *c, int device) { return c->kinds[device]; }
 const void *tt_compile_options(tt_client *c, size_t *length) {
   *length = c->options_length;
-  return c->options;
+  return tt_options_with_own(c->options, length);
 }
 
 void tt_client_device_memory(const tt_client *c, int device, int64_t *limit, int64_t *in_use) {

@@ -36,8 +36,10 @@ tt_executable *tt_executable_compile(tt_client *c, const char *text, size_t leng
   if (!err) err = &local;
   PJRT_Program program = {.struct_size = PJRT_Program_STRUCT_SIZE, .code = (char *)text, .code_size = length,
                           .format = "mlir", .format_size = 4};
-  PJRT_ARGS(PJRT_Client_Compile_Args, args, .client = c->client, .program = &program, .compile_options = c->options,
-            .compile_options_size = c->options_length);
+  size_t n;
+  const void *options = tt_compile_options(c, &n);
+  PJRT_ARGS(PJRT_Client_Compile_Args, args, .client = c->client, .program = &program, .compile_options = (char *)options,
+            .compile_options_size = n);
   if (PJRT_CALL(c->plugin, PJRT_Client_Compile, &args, err)) return NULL;
   tt_tally(compiles, 1);
   return adopt(c, args.executable, err);

@@ -54,6 +54,18 @@ static void put_override(tt_buf *b, const char *name, size_t name_length, const 
   tt_buf_deinit(&option);
 }
 
+static tt_code put_overrides(tt_buf *b, const char *p, const char *where, tt_error *err) {
+  while (p && *p) {
+    size_t n = strcspn(p, ",");
+    const char *equals = memchr(p, '=', n);
+    if (!equals || equals == p || n > LONGEST)
+      return tt_fail(err, TT_INVALID_ARGUMENT, where, "expected name=value,name=value, got '%s'", p);
+    put_override(b, p, (size_t)(equals - p), equals + 1, n - (size_t)(equals + 1 - p));
+    p += n + (p[n] == ',');
+  }
+  return TT_OK;
+}
+
 tt_code tt_options_write(bool is_cpu, tt_buf *b, tt_error *err) {
   tt_buf build = {0};
   put_int(&build, 4, 1);
@@ -68,13 +80,31 @@ tt_code tt_options_write(bool is_cpu, tt_buf *b, tt_error *err) {
   /* And by default it may leave out the rounding of f32 to f16 and back. */
   static const char excess[] = "xla_allow_excess_precision";
   if (is_cpu) put_override(b, excess, sizeof excess - 1, "false", 5);
-  for (const char *p = tt_env("TORCH_TPU_XLA_OPTIONS"); p && *p;) {
-    size_t n = strcspn(p, ",");
-    const char *equals = memchr(p, '=', n);
-    if (!equals || equals == p || n > LONGEST)
-      return tt_fail(err, TT_INVALID_ARGUMENT, "TORCH_TPU_XLA_OPTIONS", "expected name=value,name=value, got '%s'", p);
-    put_override(b, p, (size_t)(equals - p), equals + 1, n - (size_t)(equals + 1 - p));
-    p += n + (p[n] == ',');
+  tt_code code = put_overrides(b, tt_env("TORCH_TPU_XLA_OPTIONS"), "TORCH_TPU_XLA_OPTIONS", err);
+  return code ? code : b->failed ? tt_no_memory(err, b->length) : TT_OK;
+}
+
+/* ---- options of one compile ---- */
+static _Thread_local const char *own;
+
+const char *tt_options_own(const char *list) {
+  const char *before = own;
+  own = list && *list ? list : NULL;
+  return before;
+}
+
+/* Fields that come later win, so what is the compile's own follows what is the client's. */
+const void *tt_options_with_own(const void *options, size_t *length) {
+  static _Thread_local tt_buf both;
+  if (!own) return options;
+  tt_error ignored;
+  both.length = 0;
+  tt_buf_append(&both, options, *length);
+  if (put_overrides(&both, own, "options", &ignored) || both.failed) {
+    tt_buf_deinit(&both);
+    both = (tt_buf){0};
+    return options;
   }
-  return b->failed ? tt_no_memory(err, b->length) : TT_OK;
+  *length = both.length;
+  return both.data;
 }

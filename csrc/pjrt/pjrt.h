@@ -24,6 +24,9 @@ bool tt_client_lowers_for_tpu(const tt_client *c);
 tt_executable *tt_executable_compile(tt_client *c, const char *text, size_t length, tt_error *err);
 /* The serialized CompileOptionsProto the client compiles with; borrowed: part of cache keys. */
 const void *tt_compile_options(tt_client *c, size_t *length);
+/* Options besides for what this thread compiles from here on, "name=value,name=value" (borrowed; NULL: none). Returns those
+ * before. What cannot be read is the caller's to refuse. */
+const char *tt_options_own(const char *list);
 tt_code tt_executable_serialize(tt_executable *e, tt_buf *out, tt_error *err);
 tt_executable *tt_executable_deserialize(tt_client *c, const void *data, size_t length, tt_error *err); /* new */
 void tt_executable_release(tt_executable *e);

@@ -4,6 +4,7 @@
  * core or the shim, and turns a tt_error into a Python exception. Knows nothing of torch. */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
+#include "graph/cache.h"
 #include "graph/disk.h"
 #include "graph/graph.h"
 #include "pjrt/pjrt.h"
@@ -428,6 +429,40 @@ static PyObject *graph_release(PyObject *self, PyObject *arg) {
   Py_RETURN_NONE;
 }
 
+/* show_programs(only): keeps the texts of this thread's programs; only: without compiling them */
+static PyObject *show_programs(PyObject *self, PyObject *arg) {
+  (void)self;
+  int only = PyObject_IsTrue(arg);
+  if (only < 0) return NULL;
+  tt_cache_show(true, only);
+  Py_RETURN_NONE;
+}
+
+/* shown_programs() -> [text], and no more are kept */
+static PyObject *shown_programs(PyObject *self, PyObject *none) {
+  (void)self, (void)none;
+  size_t length;
+  const char *texts = tt_cache_shown(&length);
+  PyObject *list = PyList_New(0);
+  for (const char *p = texts; list && p < texts + length; p += strlen(p) + 1) {
+    PyObject *text = PyUnicode_FromString(p);
+    if (!text || PyList_Append(list, text)) Py_CLEAR(list);
+    Py_XDECREF(text);
+  }
+  tt_cache_show(false, false);
+  return list;
+}
+
+/* set_options(text or None): XLA options for what this thread compiles; returns those before. The text has to live on. */
+static PyObject *set_options(PyObject *self, PyObject *arg) {
+  (void)self;
+  const char *list = arg == Py_None ? NULL : PyUnicode_AsUTF8(arg);
+  if (!list && PyErr_Occurred()) return NULL;
+  const char *before = tt_options_own(list);
+  if (!before) Py_RETURN_NONE;
+  return PyUnicode_FromString(before);
+}
+
 /* ---- programs for machines that are not here ---- */
 /* Topologies are kept: hundreds of programs are checked against the same one. Under the GIL. */
 static struct known {
@@ -502,6 +537,9 @@ static PyMethodDef methods[] = {
      "bench_execute(n): nanoseconds of one bare PJRT execution of add on f32[8,8]"},
     {"set_decompose", set_decompose, METH_O, "set_decompose(fn): fn(name, args) lowers operators without a rule"},
     {"graph_register", graph_register, METH_VARARGS, "graph_register(fn, outputs) -> handle for torch_tpu::graph_call"},
+    {"show_programs", show_programs, METH_O, "show_programs(only): keep the texts of this thread's programs; only: compile nothing"},
+    {"shown_programs", shown_programs, METH_NOARGS, "shown_programs() -> the texts kept; no more are"},
+    {"set_options", set_options, METH_O, "set_options(text or None): XLA options of what this thread compiles"},
     {"graph_release", graph_release, METH_O, "graph_release(handle)"},
     {"aot_check", aot_check, METH_VARARGS,
      "aot_check(plugin_path, topology, program): compiles StableHLO text for a topology"},

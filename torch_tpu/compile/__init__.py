@@ -4,38 +4,27 @@ Dynamo captures, AOTAutograd makes it functional and splits forward from backwar
 (program.py), or, where parts of it are the host's, a few (parts.py). Loops, branches and saved random state are parts of
 programs (control.py)."""
 
-import torch
 from torch._dynamo.backends.common import aot_autograd
+from torch._functorch.aot_autograd import SerializableAOTDispatchCompiler
 
-from . import control, scalars, options as _options
-from .parts import callable_of
+from . import cache, control, options as _options, scalars
 
 control.register()
 
 
-def _boxed(function):
-    """function, of a list of inputs, as AOTAutograd calls it: the list is emptied, so that nothing outlives its last use."""
+def _compilers(made, options):
+    # aot_autograd wraps the backward compiler anew each time it is called: each call gets its own.
+    def compile(module, example_inputs):
+        return made(module, options)
 
-    def run(args):
-        inputs = list(args)
-        args.clear()
-        return function(inputs)
-
-    run._boxed_call = True
-    return run
+    return {f"{part}_compiler": SerializableAOTDispatchCompiler(made, compile) for part in ("fw", "bw", "inference")}
 
 
-def _compile(module, example_inputs):
-    control.retype_random_states(module.graph)
-    return _boxed(callable_of(module))
-
-
-_aot = aot_autograd(fw_compiler=_compile, decompositions=scalars.TABLE, keep_inference_input_mutations=True)
-
-
-def tpu(module, example_inputs, *, mode=None, options=None):
+def tpu(module, example_inputs, *, mode=None, options=None, _made=cache.Compiled):
     """The backend function that torch.compile calls: torch finds it by the entry point torch_dynamo_backends.
 
     mode: torch's own ("default", "reduce-overhead", "max-autotune" ...) are accepted; a program is what each of them asks for."""
-    _options.check(mode, options)
-    return _aot(module, example_inputs)
+    tag = _options.check(mode, options)
+    backend = aot_autograd(**_compilers(_made, _options.text(options)), decompositions=scalars.TABLE, keep_inference_input_mutations=True)
+    with cache.entries(tag):
+        return backend(module, example_inputs)

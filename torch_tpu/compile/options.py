@@ -4,9 +4,22 @@ MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagrap
 
 
 def check(mode, options):
-    """Raises ValueError for what is not known."""
+    """What compiled graphs depend on besides the graph, for caches. Raises ValueError for what is not known."""
     if mode is not None and mode not in MODES:
         raise ValueError(f"mode: expected one of {', '.join(MODES)}, got {mode!r}")
     unknown = [k for k in options or {} if not k.startswith("xla_")]
     if unknown:
         raise ValueError(f"options: expected names of XLA options (xla_...), got {', '.join(map(repr, unknown))}")
+    from .. import __version__
+
+    return f"torch_tpu {__version__} {sorted((options or {}).items())}"
+
+
+def text(options):
+    """Options as the native side takes them: "name=value,name=value"."""
+    if not options:
+        return None
+    for name, value in options.items():
+        if not isinstance(value, (bool, int, float, str)) or "," in str(value):
+            raise ValueError(f"options: expected a number, a bool or a string for {name}, got {value!r}")
+    return ",".join(f"{k}={str(v).lower() if isinstance(v, bool) else v}" for k, v in options.items())

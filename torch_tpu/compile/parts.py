@@ -9,7 +9,7 @@ import operator
 
 import torch
 
-from .program import Program, Symbols, evaluate  # noqa: F401
+from .program import Program
 
 aten = torch.ops.aten
 
@@ -151,7 +151,7 @@ class _Part:
 class Mixed:
     """A graph of host and device parts as a function of a list of inputs to a list of results."""
 
-    def __init__(self, module, level, name):
+    def __init__(self, module, level, options):
         graph = module.graph
         self.placeholders = [n for n in graph.nodes if n.op == "placeholder"]
         (output,) = [n for n in graph.nodes if n.op == "output"]
@@ -177,7 +177,7 @@ class Mixed:
                 if not nodes:
                     continue
             part = _Part(module, nodes, wanted)
-            self.steps.append(("device", part, Program(part.module, f"{name}.{at}")) if at % 2 else ("host", part, part.module))
+            self.steps.append(("device", part, Program(part.module, options)) if at % 2 else ("host", part, part.module))
         self.fixed = {}
         last = {}
         for k, (_, part, _fn) in enumerate(self.steps):
@@ -220,11 +220,11 @@ class Mixed:
         return [known[n] if isinstance(n, torch.fx.Node) else n for n in self.results]
 
 
-def callable_of(module, name="graph"):
+def callable_of(module, options=None):
     """The graph as a function of a list of inputs: one program where all of it is the device's."""
     level = levels(module.graph)
     if level is None:
-        return Program(module, name)
+        return Program(module, options)
     if not any(at % 2 for at in level.values()):
         return lambda inputs: module(*inputs)  # nothing of it is the device's
-    return Mixed(module, level, name)
+    return Mixed(module, level, options)

@@ -80,8 +80,8 @@ class Program:
     Inputs that the graph writes (copy_ at its end) are written in place; inputs that it returns as they are never enter
     the program."""
 
-    def __init__(self, module, name="graph"):
-        self.module, self.name = module, name
+    def __init__(self, module, options=None):
+        self.module, self.options = module, options  # options: as _C.set_options takes them
         nodes = list(module.graph.nodes)
         placeholders = [n for n in nodes if n.op == "placeholder"]
         position = {n: i for i, n in enumerate(placeholders)}
@@ -96,17 +96,18 @@ class Program:
         self.read = [i for i in tensors if placeholders[i] not in written]
         self.results = []  # where each result comes from
         self.values = []  # what is known of what the program computes: fake tensors
-        at, nodes_of = {}, []
-        shared = _shared(dict.fromkeys(r for r in output.args[0] if isinstance(r, torch.fx.Node) and isinstance(r.meta.get("val"), torch.Tensor) and r not in copies))
+        at, computed = {}, []  # of the nodes that the program computes
+        returned = list(output.args[0])
+        shared = _shared(dict.fromkeys(r for r in returned if isinstance(r, torch.fx.Node) and r not in copies and isinstance(r.meta.get("val"), torch.Tensor)))
 
         def compute(node):
             if node not in at:
-                at[node] = len(nodes_of)
-                nodes_of.append(node)
+                at[node] = len(computed)
+                computed.append(node)
                 self.values.append(node.meta["val"])
             return at[node]
 
-        for r in output.args[0]:
+        for r in returned:
             value = r.meta.get("val") if isinstance(r, torch.fx.Node) else r
             if isinstance(r, torch.fx.Node) and r in position:
                 self.results.append(("input", position[r]))
@@ -118,10 +119,15 @@ class Program:
                 self.results.append(("new", compute(r)))
             else:
                 self.results.append(("number", value))
-        self.plain = self.results == [("new", i) for i in range(len(nodes_of))]
-        output.args = (list(output.args[0]) + nodes_of,)
-        self.returned = len(self.results)
-        module.recompile()
+        self.plain = self.results == [("new", i) for i in range(len(computed))]
+        # What is traced: the graph itself, unless it does not return all that has to be computed.
+        self.traced = module
+        if any(node not in returned for node in computed):
+            graph, same = torch.fx.Graph(), {}
+            graph.graph_copy(module.graph, same)
+            graph.output([same[n] for n in computed])
+            self.traced, returned = torch.fx.GraphModule(module, graph), computed
+        self.places = [returned.index(node) for node in computed]
         symbols = Symbols(inputs)
         self.symbols = symbols if symbols.places else None
         self.handles = {}  # what symbols and numbers stand for -> handle
@@ -144,8 +150,8 @@ class Program:
                 for i, value in zip(where, values):
                     arguments[i] = value
             with torch.no_grad():
-                results = self.module(*arguments)
-            torch.ops.torch_tpu.deliver(results[self.returned :])
+                results = self.traced(*arguments)
+            torch.ops.torch_tpu.deliver([results[k] for k in self.places])
 
         return _C.graph_register(trace, outputs)
 
@@ -161,15 +167,20 @@ class Program:
 
     def __call__(self, inputs):
         if self.refused is not None:
-            return self.module(*inputs)[: self.returned]
+            return self.module(*inputs)
         handle, known = self.handle(inputs)
+        before = _C.set_options(self.options) if self.options else None
         try:
             new = torch.ops.torch_tpu.graph_call(
                 handle, [inputs[i] for i in self.written], [inputs[i] for i in self.read]
             )
         except NotImplementedError as e:
             self.refused = str(e)  # nothing has run: what cannot be traced is found before
-            return self.module(*inputs)[: self.returned]
+            return self.module(*inputs)
+        finally:
+            if self.options:
+                self._outer = before  # has to live as long as it is set
+                _C.set_options(before)
         if self.plain:
             return new
         return [self._result(kind, x, inputs, new, known) for kind, x in self.results]
