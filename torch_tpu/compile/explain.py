@@ -3,7 +3,6 @@
 import collections
 import dataclasses
 import operator
-import re
 
 import torch
 
@@ -49,10 +48,13 @@ class Explanation:
         return "\n".join(lines)
 
 
-def _break(text):
-    """(reason, file:line) of what Dynamo says of a graph break."""
-    places = re.findall(r'File "([^"]*)", line (\d+)', text)
-    return text.strip().split("\n")[0], ":".join(places[-1]) if places else "?"
+def _break(module):
+    """(reason, file:line) of the graph break that a Dynamo graph ends at, or None."""
+    why = getattr(module, "compile_subgraph_reason", None)
+    if why is None or not why.graph_break:
+        return None
+    place = f"{why.user_stack[-1].filename}:{why.user_stack[-1].lineno}" if why.user_stack else "?"
+    return why.reason.strip().split("\n")[0], place
 
 
 def _flops(module):
@@ -91,7 +93,7 @@ def explain(fn, *args, **kwargs) -> Explanation:
     from .. import counters
     from . import cache, tpu
 
-    found, texts = [], []
+    found, breaks = [], []
 
     class Told(cache.Compiled):
         """Notes what it compiles and what runs."""
@@ -112,17 +114,16 @@ def explain(fn, *args, **kwargs) -> Explanation:
     def backend(module, inputs):
         from torch._functorch import config
 
+        breaks.append(_break(module))
         with config.patch(enable_autograd_cache=False):
             return tpu(module, inputs, _made=Told)
 
     torch._dynamo.reset()
-    reasons = torch._dynamo.utils.counters["graph_break"].copy()
     before, metrics = counters()["fallbacks"], len(get_compilation_metrics())
     try:
         torch.compile(fn, backend=backend)(*args, **kwargs)
-        breaks = [_break(text) for text in torch._dynamo.utils.counters["graph_break"] - reasons]
     finally:
         torch._dynamo.reset()
     recompiles = [m.recompile_reason for m in get_compilation_metrics()[metrics:] if m.recompile_reason]
     after = counters()["fallbacks"]
-    return Explanation(found, breaks, recompiles, {k: n - before.get(k, 0) for k, n in after.items() if n != before.get(k, 0)})
+    return Explanation(found, [b for b in breaks if b], recompiles, {k: n - before.get(k, 0) for k, n in after.items() if n != before.get(k, 0)})
