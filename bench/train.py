@@ -70,8 +70,8 @@ def checked_steps(name, makers):
     return steps
 
 
-def strict_counts(step):
-    """What one strict step does, once warm: counts, and aten operators called on the device."""
+def aten_calls(step):
+    """(operators called on the device in a step, how many of them make views)."""
     from torch.utils._python_dispatch import TorchDispatchMode
 
     class Count(TorchDispatchMode):
@@ -82,10 +82,21 @@ def strict_counts(step):
             self.views += op.is_view
             return op(*args, **(kwargs or {}))
 
-    counts = common.counted(step)
     with Count() as seen:
         step()
-    return counts, seen.calls, seen.views
+    return seen.calls, seen.views
+
+
+def counts_of(who, name, step):
+    """A row of the table of counts: what one step does, once warm. The peak is above what is alive between steps."""
+    torch.tpu.synchronize()
+    torch.tpu.reset_peak_memory_stats()
+    before = torch_tpu.counters()["live_bytes"]
+    c = common.counted(step)
+    peak = (torch_tpu.counters()["peak_bytes"] - before) / 2**20
+    calls, views = aten_calls(step) if who == "strict" else ("", "")
+    sent = [c["scalar_uploads"], c["bytes_to_device"], c["bytes_from_device"]]
+    return [f"{name}, {who}", calls, views, c["executions"], common.built(c), *sent, common.number(peak)]
 
 
 def main():
@@ -125,18 +136,12 @@ def main():
                 common.ratio(t.get("compiled"), t.get("jax.jit")),
             ]
         )
-        if "strict" in steps:
-            with torch_tpu.set_eager_mode("strict"):
-                c, calls, views = strict_counts(steps["strict"])
-            counts.append(
-                [name, calls, views, c["executions"], c["scalar_uploads"], c["bytes_to_device"], c["bytes_from_device"]]
-            )
+        counts += [counts_of(who, name, steps[who]) for who in ("strict", "fuse", "compiled") if who in steps]
     print(f"\n{common.CORES} cores and threads each, plugin {torch.tpu.get_device_properties().plugin}, JAX on {where}")
     figures = {"ms a training step": common.table(["", *order, "fuse/strict", "fuse/jax", "compiled/jax"], rows)}
     if counts:
-        figures["a strict step"] = common.table(
-            ["", "aten calls", "of them views", "executions", "scalars sent", "bytes sent", "bytes read"], counts
-        )
+        head = ["", "aten calls", "views", "executions", "built", "scalars sent", "bytes sent", "bytes read", "MB at peak"]
+        figures["a step"] = common.table(head, counts)
     common.report(args, "train", **figures)
 
 
