@@ -3,7 +3,7 @@ or do not exist (_registry.answers)."""
 import torch
 
 from ._embedding import embedding_bag
-from ._registry import answers, overload
+from ._registry import WORDS, answers, overload
 
 
 # ---- Fourier transforms: what is transformed lies innermost, and the rest in the order of its strides ----
@@ -193,3 +193,42 @@ def convolution_backward(grad, x, weight, bias_sizes, stride, padding, dilation,
     like = {"memory_format": _convolution_format(x, weight, stride, dilation, transposed, output_padding, groups)}
     return (torch.empty_like(x, **like) if output_mask[0] else None, torch.empty_like(weight, **like) if output_mask[1] else None,
             grad.new_empty(weight.shape[1] * groups if transposed else weight.shape[0]) if output_mask[2] else None)
+
+
+# ---- what torch's own let pass ----
+def _also_checks(name, check):
+    op = overload(name)
+
+    def meta(*args):
+        check(*args)
+        return op(*args)
+
+    answers(name)(meta)
+
+
+def _check_range(quant_min, quant_max):
+    torch._check(quant_min <= quant_max, lambda: "`quant_min` should be less than or         equal to `quant_max`.")  # the CPU's spaces
+
+
+def _check_per_tensor(x, scale, zero_point, quant_min, quant_max):
+    _check_range(quant_min, quant_max)
+    torch._check(quant_min <= zero_point <= quant_max, lambda: "`zero_point` must be between `quant_min` and `quant_max`.")
+
+
+def _check_per_channel(x, scale, zero_point, axis, quant_min, quant_max):
+    torch._check(scale.shape == zero_point.shape, lambda: "scale and zero-point need to have the same dimensions")
+    _check_range(quant_min, quant_max)
+
+
+def _check_grid(x, grid, *options):
+    for d, n in enumerate(x.shape[2:], 2):
+        torch._check(n > 0, lambda: "grid_sampler(): expected input to have non-empty spatial dimensions, but input has sizes "
+                                    f"{list(x.shape)} with dimension {d} being empty")
+    torch._check(x.dtype == grid.dtype, lambda: f"expected scalar type {WORDS.get(x.dtype)} but found {WORDS.get(grid.dtype)}")
+
+
+_also_checks("fake_quantize_per_tensor_affine_cachemask", _check_per_tensor)
+_also_checks("_fake_quantize_per_tensor_affine_cachemask_tensor_qparams", lambda *args: _check_range(*args[4:]))
+_also_checks("fake_quantize_per_channel_affine_cachemask", _check_per_channel)
+_also_checks("grid_sampler_2d", _check_grid)
+_also_checks("grid_sampler_3d", _check_grid)

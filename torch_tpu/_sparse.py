@@ -6,10 +6,11 @@ Results have the layout, and their values the numbers, that the CPU gives; the
 order of an uncoalesced result's entries may differ."""
 import torch
 
-from ._registry import decomposes
+from ._registry import WORDS, decomposes
 
 _coo = torch.library.Library("aten", "IMPL", "SparsePrivateUse1")
 _csr = torch.library.Library("aten", "IMPL", "SparseCsrPrivateUse1")
+_dense = torch.library.Library("aten", "IMPL", "PrivateUse1")
 
 
 def _kernel(name, *libraries):
@@ -103,7 +104,31 @@ def coalesce(a):
     return _coo_tensor(torch.stack(rows[::-1]), sums, a.shape, True)
 
 
+@_kernel("_to_sparse_csr", _csr)
+def to_csr(a, dense_dim=None):
+    return a if a.layout is torch.sparse_csr else a.to_sparse().coalesce().to_sparse_csr(dense_dim)
+
+
+@_kernel("_to_sparse_csc", _csr)
+def to_csc(a, dense_dim=None):
+    return a if a.layout is torch.sparse_csc else a.to_sparse().coalesce().to_sparse_csc(dense_dim)
+
+
+@_kernel("select.int", _csr)
+def select(a, dim, index):
+    return a.to_sparse().select(dim, index)
+
+
 # ---- arithmetic ----
+def _word(x):
+    return WORDS.get(x.dtype, str(x.dtype))
+
+
+def _check_csr(a):
+    if a.layout is torch.sparse_csc:
+        raise RuntimeError("crow_indices expected sparse row compressed tensor layout but got SparseCsc")
+
+
 def _scaled(x, alpha):
     return x if isinstance(alpha, int) and alpha == 1 else x * alpha
 
@@ -125,12 +150,18 @@ def _onto(dense, a, alpha):
 def add(a, b, alpha=1):
     if not _is_sparse(a):
         return _onto(a.to(torch.result_type(a, b)).expand(b.shape), b if b.is_sparse else b.to_sparse(), alpha)
-    if not _is_sparse(b):
+    if isinstance(b, torch.Tensor) and not _is_sparse(b) and a.is_sparse_csr and a.shape == b.shape:
+        return _onto(_scaled(b, alpha).to(torch.result_type(a, b)), a.to_sparse(), 1)
+    if not isinstance(b, torch.Tensor) or not _is_sparse(b):
         raise RuntimeError("add(sparse, dense) is not supported. Use add(dense, sparse) instead.")
     if a.shape != b.shape:
         raise RuntimeError(f"add: Expected sizes of 'self' and 'other' to match, but {list(a.shape)} != {list(b.shape)}")
+    _check_csr(a)
+    _check_csr(b)
     if a.is_sparse_csr:
         return (a.to_sparse() + _scaled(b.to_sparse(), alpha)).coalesce().to_sparse_csr()
+    if a.dtype is torch.bool and b.dtype is torch.bool:
+        raise NotImplementedError('"cadd_sparse" not implemented for \'Bool\'')
     dtype = torch.result_type(a, b)
     values = torch.cat([a._values().to(dtype), _scaled(b._values(), alpha).to(dtype)])
     sum_ = _coo_tensor(torch.cat([a._indices(), b._indices()], 1), values, a.shape, False)
@@ -139,21 +170,29 @@ def add(a, b, alpha=1):
 
 @_kernel("sub.Tensor", _coo, _csr)
 def sub(a, b, alpha=1):
+    if isinstance(b, torch.Tensor) and a.dtype is torch.bool and b.dtype is torch.bool:
+        raise RuntimeError("Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or `logical_xor()` operator "
+                           "instead.")
     return torch.add(a, b, alpha=-alpha)
 
 
 def _into(a, result):
     if not torch.can_cast(result.dtype, a.dtype):
-        raise RuntimeError(f"result type {result.dtype} can't be cast to the desired output type {a.dtype}")
+        raise RuntimeError(f"result type {_word(result)} can't be cast to the desired output type {_word(a)}")
+    if a.layout is torch.sparse_csr:
+        a.resize_as_sparse_(result)
     return a.copy_(result)
 
 
-@_kernel("add_.Tensor", _coo)
+@_kernel("add_.Tensor", _coo, _csr)
 def add_(a, b, alpha=1):
-    return _into(a, torch.add(a, b, alpha=alpha))
+    result = torch.add(a, b, alpha=alpha)
+    if not torch.can_cast(result.dtype, a.dtype):
+        raise RuntimeError(f"Can't convert result type {_word(result)} to output {_word(a)} in add operation")
+    return _into(a, result)
 
 
-@_kernel("sub_.Tensor", _coo)
+@_kernel("sub_.Tensor", _coo, _csr)
 def sub_(a, b, alpha=1):
     return _into(a, torch.sub(a, b, alpha=alpha))
 
@@ -195,6 +234,8 @@ def _with_values(a, fn):
         return _coo_tensor(a._indices(), fn(a._values()), a.shape, a.is_coalesced())
     if a.layout is torch.sparse_csr:
         return torch.sparse_csr_tensor(a.crow_indices(), a.col_indices(), fn(a.values()), a.shape, check_invariants=False)
+    if a.layout is torch.sparse_csc:
+        return torch.sparse_csc_tensor(a.ccol_indices(), a.row_indices(), fn(a.values()), a.shape, check_invariants=False)
     raise NotImplementedError(f"arithmetic on {a.layout} on tpu")
 
 
@@ -212,7 +253,10 @@ def div(a, b):
 
 @_kernel("mul_.Tensor", _coo, _csr)
 def mul_(a, b):
-    return _into(a, torch.mul(a, b))
+    result = torch.mul(a, b)
+    if a.is_sparse and not torch.can_cast(result.dtype, a.dtype):
+        raise RuntimeError(f"dtype of values ({_word(result)}) must match dtype of sparse tensor ({_word(a)})")
+    return _into(a, result)
 
 
 @_kernel("mul_.Scalar", _csr)
@@ -246,6 +290,12 @@ def index_select(a, dim, index):
     indices, values = a._indices(), a._values()
     if dim >= a.sparse_dim():
         return _coo_tensor(indices, values.index_select(dim - a.sparse_dim() + 1, index), size, a.is_coalesced())
+    n = a.shape[dim]
+    wrong = index[(index < -n) | (index >= n)]
+    if wrong.numel():
+        raise IndexError(f"index_select(): index contains {wrong[0].item()} that is out of range for tensor of size {list(a.shape)} at "
+                         f"dimension {dim}")
+    index = torch.where(index < 0, index + n, index)
     at, entry = (index.reshape(-1, 1) == indices[dim]).nonzero().unbind(1)
     indices = indices.index_select(1, entry)
     indices[dim] = at
@@ -328,8 +378,11 @@ def _product(a, b):
 def _check_product(name, a, b):
     if a.dim() != 2 or b.dim() != 2:
         raise RuntimeError(f"{name}: Expected dim=2 for both matrices, got {a.dim()} and {b.dim()}")
+    for x in (a, b):
+        if x.is_sparse and x.sparse_dim() != 2:
+            raise RuntimeError(f"addmm: matrices expected, got {x.sparse_dim()}D tensor")
     if a.dtype != b.dtype:
-        raise RuntimeError(f"{name}: expected operands of one dtype, got {a.dtype} and {b.dtype}")
+        raise RuntimeError(f"expected scalar type {_word(a)} but found {_word(b)}")
     if a.shape[1] != b.shape[0]:
         raise RuntimeError(f"mat1 and mat2 shapes cannot be multiplied ({a.shape[0]}x{a.shape[1]} and {b.shape[0]}x{b.shape[1]})")
 
@@ -338,8 +391,10 @@ def _check_product(name, a, b):
 def mm(a, b):
     _check_product("mm", a, b)
     if _is_sparse(a) and _is_sparse(b):
+        if not (a.is_floating_point() or a.is_complex()):
+            raise NotImplementedError(f'"sparse_matmul" not implemented for \'{_word(a)}\'')
         product = _product(a, b.to_dense()).to_sparse()
-        return product.to_sparse_csr() if a.layout is torch.sparse_csr else product
+        return product if a.is_sparse or b.is_sparse else product.to_sparse_csr()
     return _product(a, b) if _is_sparse(a) else _product(b.t(), a.t()).t().contiguous()
 
 
@@ -357,7 +412,7 @@ def addmm(c, a, b, beta=1, alpha=1):
     return product.expand(c.shape) if beta == 0 else _scaled(c, beta) + product
 
 
-@_kernel("mv", _coo)
+@_kernel("mv", _coo, _csr)
 def mv(a, x):
     return mm(a, x.unsqueeze(1)).squeeze(1)
 
@@ -418,3 +473,23 @@ def sparse_mm_reduce_backward(a, grad, b, reduce, arg, mask):
     if mask[1]:
         grad_b = torch.zeros_like(b).index_add(0, columns, share * values.unsqueeze(1))
     return grad_a, grad_b
+
+
+# ---- made of diagonals ----
+@_kernel("_spdiags", _dense)
+def spdiags(diagonals, offsets, shape, layout=None):
+    """Element j of a diagonal stands in column j."""
+    diagonals, offsets = (x.reshape(-1, x.shape[-1] if x.dim() else 1) if k == 0 else x.reshape(-1) for k, x in enumerate((diagonals, offsets)))
+    if len(shape) != 2:
+        raise RuntimeError("Output shape must be 2d")
+    if diagonals.shape[0] != offsets.shape[0]:
+        raise RuntimeError(f"Number of diagonals ({diagonals.shape[0]}) does not match the number of offsets ({offsets.shape[0]})")
+    if layout not in (None, torch.sparse_coo, torch.sparse_csr, torch.sparse_csc):
+        raise RuntimeError(f"Only output layouts (SparseCoo, SparseCsr, SparseCsc) are supported, got {layout}")
+    if offsets.unique().numel() != offsets.numel():
+        raise RuntimeError("Offset tensor contains duplicate values")
+    column = torch.arange(min(diagonals.shape[1], shape[1]), device=diagonals.device)
+    row = column - offsets.to(column.device).unsqueeze(1)
+    which, at = ((row >= 0) & (row < shape[0])).nonzero().unbind(1)
+    result = _coo_tensor(torch.stack([row[which, at], at]), diagonals[which, at], shape, False)
+    return result if layout in (None, torch.sparse_coo) else result.coalesce().to_sparse(layout=layout)

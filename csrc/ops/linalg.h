@@ -42,7 +42,7 @@ hlo tt_matrix_sum(hlo_module *m, hlo x, int dim);          /* that dim is kept, 
 hlo tt_matrix_max(hlo_module *m, hlo x, int dim);          /* of real x; the same */
 hlo tt_matrix_abs1(hlo_module *m, hlo x);                  /* |re| + |im|: how LAPACK compares complex numbers */
 
-/* for (i = from; i < to; i++) body(i, values): from and to are rank-0 i32. args[0] is i, results are the new values. */
+/* for (i = from; i < to; i++) body(i, values): from and to are rank-0 i32. results are the new values. */
 typedef void tt_loop_body(hlo_module *m, hlo i, const hlo *values, hlo *results, void *user);
 void tt_loop(hlo_module *m, hlo from, hlo to, int n, const hlo *inits, tt_loop_body *body, void *user, hlo *results);
 
@@ -56,7 +56,7 @@ typedef struct tt_lu { hlo lu, order, pivots, info; } tt_lu;
 tt_lu tt_matrix_lu(hlo_module *m, hlo x);
 hlo tt_order_of_pivots(hlo_module *m, hlo pivots, int64_t rows); /* pivots from 0, [batch, k] -> order */
 hlo tt_order_inverse(hlo_module *m, hlo order);             /* undoes it: where each row stands in it */
-/* getrs for one right-hand side after another: a x = b; adjoint: a^H x = b. */
+/* getrs, all right-hand sides at once: a x = b; adjoint: a^H x = b. */
 hlo tt_matrix_lu_solve(hlo_module *m, hlo lu, hlo order, hlo b, bool adjoint);
 /* geqrf: reflectors below the diagonal, r on and above it; tau is [batch, min(r, c)]. */
 typedef struct tt_qr { hlo packed, tau; } tt_qr;

@@ -1,7 +1,8 @@
 /* schur.c: the Schur form by Hessenberg reduction and implicitly shifted QR, as LAPACK's lahqr does it.
  *
  * Real matrices take double shifts and keep 2 by 2 blocks, complex ones take single shifts; tests, shifts and the place where a
- * sweep starts are LAPACK's, so that eigenvalues come in its order. All matrices of a batch go in step: each has its own active
+ * sweep starts are lahqr's, so that eigenvalues come in its order, but for its exceptional shifts, which are always taken at the
+ * bottom here. (LAPACK itself leaves lahqr for another method, and order, above 75 rows.) All matrices of a batch go in step: each has its own active
  * block, rows first .. last, and a sweep's loop runs over the rows that any of them needs. The matrix lies above its
  * basis in one array, since both are multiplied from the right alike; one row and column of zeros let a reflector of
  * three elements stand at the end. Matrices are not balanced first. */

@@ -129,8 +129,14 @@ void release_storage(void *s) { tt_storage_release(static_cast<tt_storage *>(s))
 
 tt_storage *storage_at(const void *address) {
   tt_storage *s = tt_storage_from_address(address);
-  TORCH_CHECK(s && tt_storage_address(s) == address, "the tensor's memory is not that of a tpu storage");
+  TORCH_CHECK(s, "the tensor's memory is not that of a tpu storage");
   return s;
+}
+int64_t elements_before(const c10::TensorImpl *t) {
+  const void *address = t->unsafe_storage().unsafeGetStorageImpl()->data_ptr().get();
+  int64_t bytes = static_cast<const char *>(address) - static_cast<const char *>(tt_storage_address(storage_at(address)));
+  TORCH_CHECK(bytes % static_cast<int64_t>(t->itemsize()) == 0, "the tensor's memory begins inside of an element");
+  return bytes / static_cast<int64_t>(t->itemsize());
 }
 
 static c10::DataPtr data_of(tt_storage *s) {

@@ -3,6 +3,7 @@
 // On a hit nothing is allocated but the results: arguments are packed on the stack and point into torch's own sizes and
 // strides. On a miss torch's Meta kernel says what the call returns, and checks it, with torch's own messages; then the
 // core lowers the call. It never computes a shape itself.
+#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Context.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/MemoryOverlap.h>
@@ -14,6 +15,9 @@
 #include "shim/operators.h"
 
 namespace tpu {
+
+// device.cpp: how far into its storage a tensor begins that torch describes by its address (from_dlpack), in its elements.
+int64_t elements_before(const c10::TensorImpl *t);
 
 // ---- packing ----
 // Small blocks with the lifetime of one call.
@@ -89,6 +93,8 @@ struct Frame {
       lazy |= t->key_set().has_any(c10::DispatchKeySet{c10::DispatchKey::Conjugate, c10::DispatchKey::Negative});
       auto *packed = scratch.make<tt_tensor>(1);
       *packed = tensor_of(t);
+      if (C10_UNLIKELY(t->unsafe_storage().unsafeGetStorageImpl()->data_ptr().get_deleter() != &release_storage))
+        packed->offset += elements_before(t);
       a->tag = TT_ARG_TENSOR;
       a->dtype = packed->dtype;
       a->wrapped = packed->wrapped;
@@ -432,15 +438,16 @@ static C10_NOINLINE void call_slowly(Entry &e, torch::jit::Stack *stack, uint8_t
   fall_back(e, stack);
 }
 
-// Calls that could not be programs, by the hash of their keys: the next of the same key is not tried again.
+// Calls that could not be programs, by their keys: the next of the same key is not tried again. Changing shapes make new
+// keys: beyond some thousands all are forgotten, and tried anew.
 static std::mutex detours_lock;
-static std::unordered_map<uint64_t, uint8_t> &detours() {
-  static auto &all = *new std::unordered_map<uint64_t, uint8_t>;
+static std::unordered_map<std::string, uint8_t> &detours() {
+  static auto &all = *new std::unordered_map<std::string, uint8_t>;
   return all;
 }
-static uint8_t detour_of(uint64_t hash) {
+static uint8_t detour_of(const std::string &key) {
   std::lock_guard<std::mutex> guard(detours_lock);
-  auto it = detours().find(hash);
+  auto it = detours().find(key);
   return it == detours().end() ? uint8_t{ROUTE_PLAN} : it->second;
 }
 
@@ -450,7 +457,8 @@ static void ask_host(Entry &e, const c10::IValue *args) {
   torch::jit::Stack stack;
   for (int i = 0; i < e.n_stack; i++) stack.push_back(args[i]);
   for (const ArgInfo &info : e.args)
-    if (info.stack >= 0) stack[info.stack] = host.value(info, args[info.stack]);
+    if (info.stack >= 0) // what it draws is not of the user's generators
+      stack[info.stack] = info.kind == Kind::Generator ? at::detail::createCPUGenerator(0) : host.value(info, args[info.stack]);
   at::AutoDispatchBelowADInplaceOrView below;
   e.handle.callBoxed(stack);
 }
@@ -484,7 +492,7 @@ static void check_overlap(const Entry &e, const c10::IValue *args) {
 
 // A plan for the call; NULL if the call was done another way.
 static C10_NOINLINE const tt_plan *build(Entry &e, torch::jit::Stack *stack, c10::IValue *args, Frame &f, tt_call &c) {
-  uint64_t asked = c.hash;
+  const std::string asked(reinterpret_cast<const char *>(c.words), c.n_words * sizeof *c.words);
   if (e.n_refusals) refuse(e, args);
   if (uint8_t route = detour_of(asked)) return call_slowly(e, stack, route), nullptr;
   Outputs o;
@@ -521,7 +529,8 @@ static C10_NOINLINE const tt_plan *build(Entry &e, torch::jit::Stack *stack, c10
     plan = tt_plan_build(&c, o.outputs.data(), static_cast<int>(o.outputs.size()), &err);
   }
   if (plan) return plan;
-  if (!e.variant.op->rule && err.code != TT_RESOURCE_EXHAUSTED && err.code != TT_NOT_FOUND) {
+  bool by_plugin = std::strncmp(err.where, "PJRT_", 5) == 0 && err.code != TT_RESOURCE_EXHAUSTED;
+  if (!e.variant.op->rule && !by_plugin && err.code != TT_RESOURCE_EXHAUSTED && err.code != TT_NOT_FOUND) {
     tt_log("aten::%s: decomposition not traced: %s", e.name.c_str(), err.message);
     if (interrupted) return fall_back(e, stack), nullptr;
     if (!decomposition_known && !read_while_tracing) { // there is none, whatever the arguments
@@ -531,12 +540,12 @@ static C10_NOINLINE const tt_plan *build(Entry &e, torch::jit::Stack *stack, c10
     uint8_t route = read_while_tracing ? ROUTE_EAGER : ROUTE_CPU; // of these arguments; others may fare better
     {
       std::lock_guard<std::mutex> guard(detours_lock);
+      if (detours().size() >= 4096) detours().clear();
       detours()[asked] = route;
     }
     call_slowly(e, stack, route);
     return nullptr;
   }
-  bool by_plugin = std::strncmp(err.where, "PJRT_", 5) == 0 && err.code != TT_RESOURCE_EXHAUSTED;
   if (err.code == TT_INTERNAL || err.code == TT_UNKNOWN || by_plugin) {
     ask_host(e, args);
     raise(err);

@@ -84,6 +84,11 @@ Entry &entry_of(const c10::OperatorHandle &op) {
   if (!e) {
     std::unique_lock<std::shared_mutex> guard(lock);
     Entry *&place = known[key];
+    if (!place) { // one that is registered keeps its counts
+      std::lock_guard<std::mutex> entries_guard(entries_lock);
+      for (Entry *other : entries())
+        if (&other->handle.schema() == key) place = other;
+    }
     if (!place) place = keep(make_entry(op));
     e = place;
   }
@@ -254,8 +259,8 @@ static const std::unordered_set<std::string> not_ours = {
     "_nested_tensor_from_mask", "_nested_tensor_from_mask_left_aligned", "contiguous", "lift", "lift_fresh", "lift_fresh_copy",
     // _ctc.py, which makes their lengths run-time values
     "_ctc_loss", "_ctc_loss_backward",
-    // sparse.cpp
-    "_to_sparse", "_to_sparse.sparse_dim", "_to_sparse_csr", "_to_sparse_csc", "_to_sparse_bsr", "_to_sparse_bsc",
+    // sparse.cpp, _sparse.py
+    "_spdiags", "_to_sparse", "_to_sparse.sparse_dim", "_to_sparse_csr", "_to_sparse_csc", "_to_sparse_bsr", "_to_sparse_bsc",
     // _layers.py: what a schema does not say is written, and checks
     "batch_norm_update_stats", "_assert_async", "_assert_async.msg", "_functional_assert_async.msg",
     // _linalg.py: errors and results that only values tell

@@ -79,7 +79,8 @@ template <c10::DispatchKey host> static void register_layout(c10::DispatchKey ke
   for (const auto &n : dispatcher.getAllOpNames()) {
     if (n.name.compare(0, 6, "aten::") != 0 || !composed_of_operators(n.name.substr(6))) continue;
     auto op = dispatcher.findSchema(n);
-    if (op && op->hasKernelForDispatchKey(host))
+    bool by_stub = key == c10::DispatchKey::SparseCsrPrivateUse1 && n.name.compare(0, 17, "aten::_to_sparse_") == 0; // _sparse.py
+    if (op && !by_stub && op->hasKernelForDispatchKey(host))
       aten.impl(n.overload_name.empty() ? n.name.c_str() : (n.name + "." + n.overload_name).c_str(),
                 torch::CppFunction::makeFromBoxedFunction<&as_on_host<host>>());
   }

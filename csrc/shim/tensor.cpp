@@ -27,6 +27,8 @@ bool tt_window_share(tt_storage *to, tt_storage *from);
 
 namespace tpu {
 
+int64_t elements_before(const c10::TensorImpl *t); // device.cpp; kernel.cpp says what
+
 thread_local bool read_while_tracing = false;
 
 using at::Tensor;
@@ -224,7 +226,8 @@ static Tensor to_host(const Tensor &src) {
     download_storage(s, whole.mutable_data(), bytes);
     Tensor host = at::detail::make_tensor<c10::TensorImpl>(std::move(whole), c10::DispatchKeySet(c10::DispatchKey::CPU),
                                                            src.dtype());
-    host.unsafeGetTensorImpl()->set_sizes_and_strides(src.sizes(), src.strides(), src.storage_offset());
+    host.unsafeGetTensorImpl()->set_sizes_and_strides(src.sizes(), src.strides(),
+                                                     src.storage_offset() + elements_before(src.unsafeGetTensorImpl()));
     return host;
   }
   Tensor dense = empty_like_dense(src, src.scalar_type());

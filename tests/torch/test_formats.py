@@ -16,6 +16,19 @@ def test_dlpack_gives_the_same_memory():
     assert torch.ones(2).__dlpack_device__()[0] == 1  # the CPU's, as it was
 
 
+def test_dlpack_of_views_with_an_offset():
+    x = torch.arange(12.0, device="tpu").reshape(3, 4)
+    for view in (x[1:], x[1, 2], x[:, 1:3], x.t()[2:], x[2:, 3:]):
+        y, want = torch.from_dlpack(view), view.cpu()
+        assert torch.equal(y.cpu(), want) and torch.equal((y + 1).cpu(), want + 1) and y.data_ptr() == view.data_ptr()
+    torch.from_dlpack(x[1:]).mul_(-1)
+    torch.from_dlpack(x[:, 3]).copy_(torch.zeros(3))
+    assert x.tolist() == [[0, 1, 2, 0], [-4, -5, -6, 0], [-8, -9, -10, 0]]
+    half = torch.from_dlpack(torch.arange(6, device="tpu").to(torch.int16)[1:])
+    with pytest.raises(RuntimeError, match="begins inside of an element"):
+        half[:4].view(torch.int32).cpu()
+
+
 @pytest.mark.parametrize("lengths", [(2, 4, 1), (3, 0, 2)])
 def test_jagged_tensors(lengths):
     parts = [torch.arange(n * 3.0).reshape(n, 3) + n for n in lengths]

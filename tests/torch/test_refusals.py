@@ -36,6 +36,12 @@ CASES = {
             "layer_norm": lambda x: F.layer_norm(x, (4,)), "var": torch.var, "std": torch.std, "multinomial": lambda x: torch.multinomial(x[0, 0], 2),
             "qr": torch.linalg.qr, "lu_factor": torch.linalg.lu_factor, "svdvals": torch.linalg.svdvals, "glu": F.glu, "softplus": F.softplus,
         }.items()]},
+    "fake_quantize beyond its range": lambda v: torch.fake_quantize_per_tensor_affine(ones(2, device=v), 0.1, 300, 0, 255),
+    "fake_quantize of no range": lambda v: torch.fake_quantize_per_tensor_affine(ones(2, device=v), 0.1, 0, 255, 0),
+    "fake_quantize of channels, no range": lambda v: torch.fake_quantize_per_channel_affine(
+        ones(2, 2, device=v), ones(2, device=v), torch.zeros(2, dtype=torch.int32, device=v), 0, 255, 0),
+    "grid_sample of nothing": lambda v: F.grid_sample(ones(1, 1, 0, 3, device=v), ones(1, 2, 2, 2, device=v), align_corners=False),
+    "grid_sample of two dtypes": lambda v: F.grid_sample(ones(1, 1, 3, 3, device=v), ones(1, 2, 2, 2, device=v).double(), align_corners=False),
     "avg_pool2d of int32": lambda v: F.avg_pool2d(ones(1, 1, 4, 4, device=v, dtype=torch.int32), 2),
     "max_pool2d of bool": lambda v: F.max_pool2d(ones(1, 1, 4, 4, device=v, dtype=torch.bool), 2),
     "lcm of float32": lambda v: torch.lcm(*at(v, torch.float32, torch.float32)),

@@ -26,7 +26,7 @@ def flaky():
     from torch_tpu import _decompose
 
     fn, before = Flaky(), _decompose._functions.get(NAME)
-    _decompose._functions[NAME] = (fn, _decompose._overload(NAME), None)
+    _decompose._functions[NAME] = (fn, _decompose.overload(NAME), None)
     yield fn
     if before is None:
         del _decompose._functions[NAME]

@@ -2,6 +2,8 @@
 import pytest
 import torch
 
+import torch_tpu
+
 torch.manual_seed(0)
 A = torch.randn(5, 7) * (torch.rand(5, 7) > 0.5)
 B = torch.randn(5, 7) * (torch.rand(5, 7) > 0.5)
@@ -121,3 +123,45 @@ def test_refusals_are_torchs():
         torch.sparse.mm(coo(A, "tpu"), D.to("tpu").double())
     with pytest.raises(RuntimeError, match="cannot be multiplied"):
         torch.sparse.mm(coo(A, "tpu"), A.to("tpu"))
+
+
+def _refusals(v):
+    x = (torch.eye(3) + torch.eye(3).roll(1, 0) * 2).to(v)
+    coo, csr = x.to_sparse(), x.to_sparse_csr()
+    hybrid = torch.sparse_coo_tensor(torch.tensor([[0, 1]]), torch.ones(2, 3), (3, 3)).to(v)
+    return {
+        "add a number": lambda: coo + 1, "number first": lambda: 1 + coo, "subtract a number": lambda: coo - 1, "hybrid": lambda: hybrid @ x,
+        "dtypes": lambda: coo @ x.double(), "dtypes of ints": lambda: coo.to(torch.int64) @ x, "ints": lambda: coo.long() @ coo.long(),
+        "div_ of ints": lambda: coo.long().div_(3), "mul_ of bool": lambda: coo.bool().mul_(3), "bools": lambda: coo.bool() + coo.bool(),
+        "into real": lambda: torch.ones(3, 3, device=v).add_(coo.to(torch.complex64)), "minus of bools": lambda: coo.bool() - coo.bool(),
+        "index": lambda: coo.index_select(0, torch.tensor([7], device=v)), "columns": lambda: x.to_sparse_csc() + csr.to_sparse_csc(),
+        "diagonals": lambda: torch.sparse.spdiags(torch.ones(2, 3, device=v), torch.zeros(2, dtype=torch.int64, device=v), (3, 3)),
+    }
+
+
+@pytest.mark.parametrize("name", _refusals("cpu"))
+def test_refused_as_on_cpu(name):
+    with pytest.raises(Exception) as want:
+        _refusals("cpu")[name]()
+    with pytest.raises(type(want.value)) as got:
+        _refusals("tpu")[name]()
+    assert str(got.value).splitlines()[0] == str(want.value).splitlines()[0]
+
+
+def _compressed(v):
+    x = (torch.eye(3) + torch.eye(3).roll(1, 0) * 2).to(v)
+    csr, csc, other = x.to_sparse_csr(), x.to_sparse_csc(), (x.t() * 3).contiguous()
+    yield from (csr.to_sparse_csc(), csc.to_sparse_csr(), csr[1], csr[:, 1], csr[1, 0], csr + other, other + csr, torch.add(other, csr, alpha=2))
+    yield from (x.to_sparse_csr().add_(other.to_sparse_csr()), x.clone().add_(csr), csc * 2, csc @ csr, csr @ csc, csc @ csc, csr @ x[0])
+    yield from (x.to_sparse().index_select(0, torch.tensor([-1, 1], device=v)),)
+    diagonals, offsets = torch.arange(9.0, device=v).reshape(3, 3) + 1, torch.tensor([0, -1, 2], device=v)
+    yield from (torch.sparse.spdiags(diagonals, offsets, (3, 4)), torch.sparse.spdiags(diagonals, offsets, (3, 4), torch.sparse_csr))
+
+
+def test_compressed_layouts_equal_the_cpu():
+    before = torch_tpu.counters()["fallbacks"]
+    for got, want in zip(_compressed("tpu"), _compressed("cpu"), strict=True):
+        assert (got.layout, got.dtype, got.shape) == (want.layout, want.dtype, want.shape)
+        dense = [t.to_dense() if t.layout is not torch.strided else t for t in (got.cpu(), want)]
+        torch.testing.assert_close(*dense)
+    assert torch_tpu.counters()["fallbacks"] == before
