@@ -342,3 +342,14 @@ def test_a_copy_of_a_compiled_module_trains():
     n = copy.deepcopy(m)
     n(torch.ones(1, 3, device="tpu")).sum().backward()
     assert n._orig_mod.weight.grad is not None and m._orig_mod.weight.grad is None
+
+
+def test_graphs_of_the_cpu_are_inductors_with_its_mode_and_options(monkeypatch):
+    import torch._inductor.compile_fx as inductor
+
+    asked = []
+    monkeypatch.setattr(inductor, "compile_fx", lambda module, inputs, **k: asked.append(k["config_patches"]) or module.forward)
+    for kwargs in ({}, {"mode": "max-autotune-no-cudagraphs"}, {"options": {"max_autotune": True}}):
+        torch._dynamo.reset()
+        assert torch.compile(lambda x: x + 1, **kwargs)(torch.ones(2)).tolist() == [2, 2]
+    assert asked[0] == {} and asked[1]["max_autotune"] and asked[2] == {"max_autotune": True}
