@@ -310,8 +310,8 @@ typedef struct tt_counters {
 } tt_counters;
 TT_API void tt_counters_get(tt_counters *out);
 TT_API void tt_counters_reset_peak(void);
-/* Refuses storages that would take the live bytes beyond the limit, with RESOURCE_EXHAUSTED; 0: no limit but the device's. */
-TT_API void tt_set_memory_limit(int64_t bytes);
+/* Refuses storages that would take the live bytes of the device beyond the limit, with RESOURCE_EXHAUSTED; 0: no limit but the device's. */
+TT_API void tt_set_memory_limit(int device, int64_t bytes);
 
 #ifdef __cplusplus
 }

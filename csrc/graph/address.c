@@ -95,6 +95,14 @@ void tt_address_give(void *address) {
   pthread_mutex_unlock(&space.lock);
 }
 
+void tt_address_each(void (*each)(void *user, tt_storage *s), void *user) {
+  pthread_mutex_lock(&space.lock);
+  for (int c = CLASSES - 1; c >= 0; c--) /* large ones first */
+    for (size_t i = 0; i < space.regions[c].n_blocks; i++)
+      if (space.regions[c].owners[i]) each(user, space.regions[c].owners[i]);
+  pthread_mutex_unlock(&space.lock);
+}
+
 tt_storage *tt_storage_from_address(const void *address) {
   struct region *r;
   size_t block;

@@ -6,6 +6,7 @@
 #ifndef TT_GRAPH_H
 #define TT_GRAPH_H
 #include <stdatomic.h>
+#include "graph/holders.h"
 #include "hlo/hlo.h"
 #include "ops/op.h"
 #include "pjrt/pjrt.h"
@@ -34,10 +35,12 @@ struct tt_storage {
   _Atomic(tt_window *) window; /* the window that is to fill it: buffer is stale. Written under that window's lock */
   uint64_t filling;           /* of the window that knows it ... */
   uint32_t place;             /* ... as this pending entry or, not pending, as this value */
+  const char *made;           /* the operator that made it, and its line if that is traced; NULL: none did */
   tt_storage *next;           /* in the pool */
 };
 /* The buffer with a new reference, or NULL if undefined. Waits while it is lent. */
 tt_buffer *tt_storage_take_reference(tt_storage *s);
+bool tt_storage_look(tt_storage *s, tt_holder *out); /* false: it has no contents */
 /* As above, or with donate moves the buffer out, which tt_storage_put ends. Does not wait: NULL, *lent true if it would,
  * for who has it or for the window that is to fill it (tt_storage_settle). */
 tt_buffer *tt_storage_try_take(tt_storage *s, bool donate, bool *lent);
@@ -54,6 +57,8 @@ void tt_storage_pool_clear(void); /* frees pooled records: for leak checks */
 /* ---- addresses: a reserved, never mapped range, cut into power-of-two classes ---- */
 void *tt_address_take(size_t bytes, tt_storage *owner, tt_error *err); /* NULL for 0 bytes, and on failure (then err is set) */
 void tt_address_give(void *address);
+/* each(user, s) for every storage that has an address. It may be on its way out; it stays a storage until each returns. */
+void tt_address_each(void (*each)(void *user, tt_storage *s), void *user);
 
 /* ---- scalars: small immutable buffers by value, kept for the next call that needs the same ---- */
 typedef struct tt_scalar { uint8_t dtype; uint8_t bits[16]; } tt_scalar;
@@ -62,7 +67,6 @@ tt_scalar tt_scalar_encode(const tt_arg *a, tt_dtype carrier);
 tt_buffer *tt_scalar_buffer(tt_client *c, int device, tt_scalar s, tt_error *err); /* new */
 /* A buffer that the core keeps for itself leaves the counts of live buffers (sign 1), or comes back into them (-1). */
 void tt_count_kept(const tt_buffer *b, int sign);
-void tt_scalars_clear(tt_client *c); /* lets go of all buffers of a client */
 
 /* ---- plans ---- */
 typedef enum tt_source { FROM_SLOT, FROM_SCALAR, FROM_OFFSET, FROM_RANDOM, FROM_CAPTURE } tt_source;
@@ -125,8 +129,6 @@ void tt_window_forget(tt_storage *s);
 bool tt_window_share(tt_storage *to, tt_storage *from);
 void tt_windows_clear(void); /* frees empty windows and programs: for leak checks, while no call runs */
 tt_code tt_window_failure(int device, tt_error *err); /* what the last flush that failed said */
-
-void tt_describe_shape(char *out, size_t room, tt_dtype dtype, int rank, const int64_t *dims); /* "float32[2, 3]" */
 
 /* ---- traces ---- */
 struct tt_trace {

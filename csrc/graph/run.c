@@ -61,6 +61,7 @@ tt_code tt_plan_make_results(const tt_plan *p, const tt_call *call, tt_storage *
     results[k] = tt_storage_create(call->client, call->device, (size_t)base->bytes, err);
     if (!results[k]) return err->code;
     tt_storage_base(results[k], base->dtype, base->rank, base->dims);
+    results[k]->made = call->place ? call->place : p->name;
   }
   return TT_OK;
 }

@@ -55,8 +55,7 @@ tt_scalar tt_scalar_encode(const tt_arg *a, tt_dtype carrier) {
 
 void tt_count_kept(const tt_buffer *b, int sign) {
   if (!b) return;
-  tt_tally(live_buffers, -sign);
-  tt_tally(live_bytes, -sign * (int64_t)tt_buffer_bytes(b));
+  tt_count_live(tt_buffer_device(b), -sign, -sign * (int64_t)tt_buffer_bytes(b));
 }
 
 /* ---- the table ---- */

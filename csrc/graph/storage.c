@@ -26,24 +26,20 @@ static tt_storage *record(void) {
   return s ? s : tt_alloc(sizeof *s);
 }
 
-static _Atomic int64_t memory_limit; /* bytes of live buffers; 0: none */
-void tt_set_memory_limit(int64_t bytes) { atomic_store(&memory_limit, bytes); }
-
 /* Storages are made before the buffers that fill them, so this sees each request first. */
-static bool over_limit(size_t bytes, tt_error *err) {
-  int64_t limit = atomic_load_explicit(&memory_limit, memory_order_relaxed);
+static bool over_limit(int device, size_t bytes, tt_error *err) {
+  int64_t limit = tt_memory_limit(device);
   if (!limit) return false;
-  tt_counters c;
-  tt_counters_get(&c);
-  if (c.live_bytes + (int64_t)bytes <= limit) return false;
-  tt_fail(err, TT_RESOURCE_EXHAUSTED, "", "TPU out of memory. Tried to allocate %.2f MiB: %.2f MiB of the %.2f MiB this process "
-          "may use are in use, %.2f MiB were at the peak", (double)bytes / 1048576, (double)c.live_bytes / 1048576,
-          (double)limit / 1048576, (double)c.peak_bytes / 1048576);
+  tt_memory m;
+  tt_memory_get(device, &m);
+  if (m.live_bytes + (int64_t)bytes <= limit) return false;
+  tt_fail(err, TT_RESOURCE_EXHAUSTED, "", "TPU out of memory. Tried to allocate %.2f MiB on tpu:%d, of which this process may use %.2f MiB",
+          (double)bytes / 1048576, device, (double)limit / 1048576);
   return true;
 }
 
 tt_storage *tt_storage_create(tt_client *c, int device, size_t bytes, tt_error *err) {
-  if (over_limit(bytes, err)) return NULL;
+  if (over_limit(device, bytes, err)) return NULL;
   tt_storage *s = record();
   if (!s) {
     tt_no_memory(err, sizeof *s);
@@ -64,6 +60,7 @@ tt_storage *tt_storage_create(tt_client *c, int device, size_t bytes, tt_error *
   s->lent = false;
   s->trace = NULL;
   s->traced = NULL;
+  s->made = NULL;
   s->address = tt_address_take(bytes, s, err);
   if (bytes && !s->address) {
     tt_free(s);
@@ -153,6 +150,15 @@ tt_buffer *tt_storage_take_reference(tt_storage *s) {
     if (in_window(s)) tt_storage_settle(s);
     else sched_yield(); /* until a program that writes it is submitted */
   }
+}
+
+bool tt_storage_look(tt_storage *s, tt_holder *out) {
+  lock(&s->lock);
+  bool filled = s->buffer || s->lent;
+  *out = (tt_holder){.address = s->address, .bytes = s->bytes, .made = s->made, .dtype = s->dtype, .rank = s->rank};
+  memcpy(out->dims, s->dims, s->rank * sizeof *s->dims);
+  unlock(&s->lock);
+  return filled;
 }
 
 bool tt_storage_undefined(tt_storage *s) {

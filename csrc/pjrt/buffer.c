@@ -62,20 +62,18 @@ void tt_buffer_init(tt_buffer *b, tt_client *c, int device, PJRT_Buffer *raw, co
   b->buffer = raw;
   b->name = name;
   b->type = *type;
-  tt_tally(live_buffers, 1);
-  int64_t live = tt_tally(live_bytes, type->bytes) + type->bytes;
-  int64_t peak = atomic_load_explicit(&tt_counts.peak_bytes, memory_order_relaxed);
-  while (live > peak && !atomic_compare_exchange_weak(&tt_counts.peak_bytes, &peak, live)) {}
+  tt_count_live(device, 1, type->bytes);
 }
 
 void tt_buffer_spend(tt_buffer *b) {
   b->spent = true;
-  tt_tally(live_bytes, -b->type.bytes); /* a result has them now */
+  tt_count_live(b->device, 0, -b->type.bytes);
 }
 
 bool tt_buffer_unique(const tt_buffer *b) { return atomic_load_explicit(&b->refs, memory_order_acquire) == 1; }
 size_t tt_buffer_bytes(const tt_buffer *b) { return (size_t)b->type.bytes; }
 uint8_t tt_buffer_dtype(const tt_buffer *b) { return b->type.dtype; }
+int tt_buffer_device(const tt_buffer *b) { return b->device; }
 int tt_buffer_rank(const tt_buffer *b) { return b->type.rank; }
 const int64_t *tt_buffer_dims(const tt_buffer *b) { return b->type.dims; }
 
@@ -89,8 +87,7 @@ void tt_buffer_release(tt_buffer *b) {
   if (tt_forked()) return; /* a lock of the parent's may be held here for ever */
   PJRT_ARGS(PJRT_Buffer_Destroy_Args, destroy, .buffer = b->buffer);
   PJRT_DROP(b->client->plugin, PJRT_Buffer_Destroy, &destroy);
-  tt_tally(live_buffers, -1);
-  if (!b->spent) tt_tally(live_bytes, -b->type.bytes);
+  tt_count_live(b->device, -1, b->spent ? 0 : -b->type.bytes);
   tt_buffer_unreserve(1, &(tt_buffer *){b});
 }
 

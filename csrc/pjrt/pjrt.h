@@ -11,7 +11,20 @@ uint8_t tt_buffer_dtype(const tt_buffer *b);
 int tt_buffer_rank(const tt_buffer *b);
 const int64_t *tt_buffer_dims(const tt_buffer *b);
 
+int tt_buffer_device(const tt_buffer *b);
 void tt_buffer_pool_clear(void); /* frees pooled records: for leak checks */
+
+/* ---- memory of a device: what buffers take, without those that the core keeps for itself. Any thread ---- */
+typedef struct tt_memory {
+  int64_t live_buffers, live_bytes, peak_bytes; /* peak: since the start or reset_peak */
+  int64_t made_buffers, made_bytes;             /* all that were ever made */
+  int64_t retries, refusals;                    /* requests made again after freeing what could be, and those refused in the end */
+  int64_t limit;                                /* of tt_set_memory_limit; 0: none */
+} tt_memory;
+void tt_memory_get(int device, tt_memory *out);
+void tt_memory_reset_peak(int device);
+void tt_memory_count(int device, int retries, int refusals);
+int64_t tt_memory_limit(int device);
 
 /* What a result buffer is: kept in the plan, so that PJRT is not asked. Borrowed by the buffer: must outlive it. */
 typedef struct tt_type { uint8_t dtype, rank; int64_t bytes; const int64_t *dims; } tt_type;

@@ -175,11 +175,12 @@ static PyObject *empty_cache(PyObject *self, PyObject *args) {
   Py_RETURN_NONE;
 }
 
-static PyObject *set_memory_limit(PyObject *self, PyObject *arg) {
+static PyObject *set_memory_limit(PyObject *self, PyObject *args) {
   (void)self;
-  long long bytes = PyLong_AsLongLong(arg);
-  if (bytes == -1 && PyErr_Occurred()) return NULL;
-  tt_set_memory_limit(bytes);
+  int device;
+  long long bytes;
+  if (!PyArg_ParseTuple(args, "iL", &device, &bytes)) return NULL;
+  tt_set_memory_limit(device, bytes);
   Py_RETURN_NONE;
 }
 
@@ -190,6 +191,40 @@ static PyObject *flush(PyObject *self, PyObject *args) {
   Py_BEGIN_ALLOW_THREADS code = tt_flush(-1, &err);
   Py_END_ALLOW_THREADS if (code) return raise_error(&err);
   Py_RETURN_NONE;
+}
+
+static PyObject *memory_stats(PyObject *self, PyObject *arg) {
+  (void)self;
+  long device = PyLong_AsLong(arg);
+  if (device == -1 && PyErr_Occurred()) return NULL;
+  tt_memory m;
+  tt_memory_get((int)device, &m);
+  return Py_BuildValue("{s:L,s:L,s:L,s:L,s:L,s:L,s:L}", "live_buffers", m.live_buffers, "live_bytes", m.live_bytes, "peak_bytes",
+                       m.peak_bytes, "made_buffers", m.made_buffers, "made_bytes", m.made_bytes, "retries", m.retries,
+                       "refusals", m.refusals);
+}
+
+/* [(address, bytes, dtype name, dims, made by or None)], the largest first */
+static PyObject *memory_holders(PyObject *self, PyObject *arg) {
+  (void)self;
+  long device = PyLong_AsLong(arg);
+  if (device == -1 && PyErr_Occurred()) return NULL;
+  size_t room = tt_holders((int)device, NULL, 0) + 64; /* other threads may make more meanwhile */
+  tt_holder *holders = PyMem_Calloc(room, sizeof *holders);
+  if (!holders) return PyErr_NoMemory();
+  size_t n = tt_holders((int)device, holders, room);
+  PyObject *list = PyList_New(0);
+  for (size_t i = 0; list && i < n && i < room; i++) {
+    const tt_holder *h = &holders[i];
+    PyObject *dims = PyTuple_New(h->rank);
+    for (int d = 0; dims && d < h->rank; d++) PyTuple_SET_ITEM(dims, d, PyLong_FromLongLong(h->dims[d]));
+    PyObject *item = dims ? Py_BuildValue("KnsNz", (unsigned long long)(uintptr_t)h->address, (Py_ssize_t)h->bytes,
+                                          tt_dtype_name((tt_dtype)h->dtype), dims, h->made) : NULL;
+    if (!item || PyList_Append(list, item)) Py_CLEAR(list);
+    Py_XDECREF(item);
+  }
+  PyMem_Free(holders);
+  return list;
 }
 
 /* Settings are numbers here; torch_tpu/_internal/execution_mode.py names them. */
@@ -317,9 +352,11 @@ static PyObject *counters(PyObject *self, PyObject *args) {
   return dict;
 }
 
-static PyObject *reset_peak(PyObject *self, PyObject *args) {
-  (void)self, (void)args;
-  tt_counters_reset_peak();
+static PyObject *reset_peak(PyObject *self, PyObject *arg) {
+  (void)self;
+  long device = PyLong_AsLong(arg);
+  if (device == -1 && PyErr_Occurred()) return NULL;
+  tt_memory_reset_peak((int)device);
   Py_RETURN_NONE;
 }
 
@@ -514,14 +551,16 @@ static PyMethodDef methods[] = {
     {"plugin_build", plugin_build, METH_NOARGS, "what identifies the plugin's very file"},
     {"memory", memory, METH_O, "memory(i) -> (limit, in use) as the plugin reports; 0 and -1: unknown"},
     {"counters", counters, METH_NOARGS, "counters() -> dict"},
-    {"reset_peak", reset_peak, METH_NOARGS, "peak_bytes starts again at live_bytes"},
+    {"reset_peak", reset_peak, METH_O, "reset_peak(device): its peak_bytes starts again at live_bytes"},
+    {"memory_stats", memory_stats, METH_O, "memory_stats(device) -> dict"},
+    {"memory_holders", memory_holders, METH_O, "memory_holders(device) -> [(address, bytes, dtype, dims, made by or None)], largest first"},
     {"rng_get", rng_get, METH_O, "rng_get(device) -> (seed, offset)"},
     {"rng_set", rng_set, METH_VARARGS, "rng_set(device, seed, offset)"},
     {"manual_seed_all", manual_seed_all, METH_O, "manual_seed_all(seed)"},
     {"default_generator", default_generator, METH_O, "default_generator(i) -> torch.Generator"},
     {"in_bad_fork", in_bad_fork, METH_NOARGS, "whether this is a child forked after the client was made"},
     {"empty_cache", empty_cache, METH_NOARGS, "lets go of the buffers kept for numbers"},
-    {"set_memory_limit", set_memory_limit, METH_O, "set_memory_limit(bytes): what live buffers may take; 0: no limit"},
+    {"set_memory_limit", set_memory_limit, METH_VARARGS, "set_memory_limit(device, bytes): what live buffers may take; 0: no limit"},
     {"mode_settings", mode_settings, METH_NOARGS, "the calling thread's: a mode, 0 strict 1 debug 2 fuse"},
     {"mode_set", mode_set, METH_O, "mode_set(settings): the process's"},
     {"mode_enter", mode_enter, METH_O, "mode_enter(settings) -> what mode_leave takes: settings of this thread's own"},

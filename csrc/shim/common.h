@@ -38,7 +38,17 @@ struct DeviceScope {                                          // the thread's cu
 const at::Generator &default_generator(c10::DeviceIndex device); // -1: of the current one
 tt_generator *generator_of(const at::Generator &g);              // throws if it is not a tpu generator
 
-[[noreturn]] void raise(const tt_error &e, const std::string &more = {}); // more: what stands behind the message
+// Lets go of what is kept for reuse and of Python's unreachable objects. Takes the GIL.
+void reclaim_memory(int device);
+// run() once more after that if the device's memory did not suffice. run returns a tt_code, having changed nothing if it fails.
+template <class F> tt_code with_memory(int device, F run) {
+  tt_code code = run();
+  if (C10_LIKELY(code != TT_RESOURCE_EXHAUSTED)) return code;
+  reclaim_memory(device);
+  return run();
+}
+// more: what stands behind the message; device: whose memory it may be about, -1: the current one's
+[[noreturn]] void raise(const tt_error &e, const std::string &more = {}, int device = -1);
 inline void check(tt_code code, const tt_error &e) {
   if (C10_UNLIKELY(code != TT_OK)) raise(e);
 }

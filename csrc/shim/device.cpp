@@ -15,17 +15,69 @@
 #include <unistd.h>
 #include "shim/common.h"
 
-extern "C" void tt_scalars_clear(tt_client *c); // graph/graph.h, which only C can read
+extern "C" { // graph/holders.h
+#include "graph/holders.h"
+}
 
 namespace tpu {
 
 std::atomic<tt_client *> the_client{nullptr};
 static std::mutex client_lock;
 static tt_code (*lazy_init)(tt_error *err);
+static thread_local c10::DeviceIndex thread_device = 0;
 
 // ---- errors ----
-void raise(const tt_error &e, const std::string &more) {
+static std::string mebibytes(int64_t bytes) {
+  char text[40];
+  snprintf(text, sizeof text, "%.2f MiB", static_cast<double>(bytes) / 1048576);
+  return text;
+}
+
+// What stands behind a message about a device that is full.
+static std::string who_holds_memory(int device) {
+  enum { SHOWN = 5 };
+  tt_memory m;
+  tt_holder holders[SHOWN];
+  tt_memory_get(device, &m);
+  size_t n = tt_holders(device, holders, SHOWN);
+  std::string text = "\n  in use: " + mebibytes(m.live_bytes) + " in " + std::to_string(m.live_buffers) + " buffers, at the peak " +
+                     mebibytes(m.peak_bytes) + (n ? "; the largest:" : "");
+  for (size_t i = 0; i < n && i < SHOWN; i++) {
+    char shape[200];
+    tt_describe_shape(shape, sizeof shape, static_cast<tt_dtype>(holders[i].dtype), holders[i].rank, holders[i].dims);
+    text += "\n    " + mebibytes(static_cast<int64_t>(holders[i].bytes)) + " " + shape;
+    if (holders[i].made) text += std::string(" made by ") + holders[i].made;
+  }
+  return text;
+}
+
+void reclaim_memory(int device) {
+  tt_memory_count(device, 1, 0);
+  tt_error ignored;
+  {
+    GilRelease nogil;
+    tt_flush(-1, &ignored); // what a window holds on to
+  }
+  tt_scalars_clear(client());
+  if (!Py_IsInitialized()) return;
+  PyGILState_STATE gil = PyGILState_Ensure();
+  PyObject *type, *value, *trace; // of an exception that is on its way
+  PyErr_Fetch(&type, &value, &trace);
+  PyObject *gc = PyImport_ImportModule("gc"), *n = gc ? PyObject_CallMethod(gc, "collect", nullptr) : nullptr; // also where it is disabled
+  Py_XDECREF(n);
+  Py_XDECREF(gc);
+  PyErr_Restore(type, value, trace);
+  PyGILState_Release(gil);
+}
+
+void raise(const tt_error &e, const std::string &more, int device) {
   std::string text = e.message;
+  if (e.code == TT_RESOURCE_EXHAUSTED && text.compare(0, 18, "out of host memory")) {
+    if (text.compare(0, 17, "TPU out of memory")) text = "TPU out of memory. " + text;
+    if (device < 0) device = thread_device;
+    text += who_holds_memory(device);
+    tt_memory_count(device, 0, 1);
+  }
   if (e.where[0] && text.find(e.where) == std::string::npos) text += std::string(" (") + e.where + ")";
   text += more;
   switch (e.code) {
@@ -97,7 +149,6 @@ tt_client *make_client() {
 }
 
 // ---- current device and streams, by thread ----
-static thread_local c10::DeviceIndex thread_device = 0;
 static thread_local c10::StreamId thread_streams[MAX_DEVICES];
 
 c10::DeviceIndex current_device() { return thread_device; }
@@ -149,8 +200,8 @@ struct TpuAllocator final : c10::DeviceAllocator { // torch.accelerator asks it 
     tt_error err{};
     tt_client *c = client();
     if (thread_device) check_device(thread_device);
-    tt_storage *s = tt_storage_create(c, thread_device, bytes, &err);
-    if (!s) raise(err);
+    tt_storage *s = nullptr;
+    check(with_memory(thread_device, [&] { return (s = tt_storage_create(c, thread_device, bytes, &err)) ? TT_OK : err.code; }), err);
     return data_of(s);
   }
   c10::DeleterFnPtr raw_deleter() const override { return nullptr; } // the context is not the address
@@ -172,9 +223,9 @@ struct TpuAllocator final : c10::DeviceAllocator { // torch.accelerator asks it 
     if (initialized()) tt_scalars_clear(client());
   }
   void recordStream(const c10::DataPtr &, c10::Stream) override {} // all streams keep one order
-  c10::CachingDeviceAllocator::DeviceStats getDeviceStats(c10::DeviceIndex) override {
-    tt_counters n;
-    tt_counters_get(&n);
+  c10::CachingDeviceAllocator::DeviceStats getDeviceStats(c10::DeviceIndex device) override {
+    tt_memory n;
+    tt_memory_get(device, &n);
     c10::CachingDeviceAllocator::DeviceStats stats;
     for (auto *bytes : {&stats.allocated_bytes, &stats.reserved_bytes, &stats.active_bytes, &stats.requested_bytes}) {
       (*bytes)[0].current = n.live_bytes; // 0: over all sizes
@@ -184,7 +235,7 @@ struct TpuAllocator final : c10::DeviceAllocator { // torch.accelerator asks it 
     return stats;
   }
   void resetAccumulatedStats(c10::DeviceIndex) override {}
-  void resetPeakStats(c10::DeviceIndex) override { tt_counters_reset_peak(); }
+  void resetPeakStats(c10::DeviceIndex device) override { tt_memory_reset_peak(device); }
   std::pair<size_t, size_t>
   getMemoryInfo(c10::DeviceIndex device) override { // where the plugin knows no limit, the host's memory
     int64_t limit = 0, in_use = -1;

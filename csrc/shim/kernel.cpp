@@ -233,11 +233,11 @@ static void fill(tt_call *c, const Entry &e, const Frame &f) {
 
 // What a run raises: where the user can do something about it, with the operator, its shapes and the line.
 [[noreturn]] static C10_NOINLINE void raise_of_run(const tt_call &c, const tt_error &err) {
-  if (!(c.flags & TT_CALL_DEBUG) && !tracing_stacks) raise(err);
+  if (!(c.flags & TT_CALL_DEBUG) && !tracing_stacks) raise(err, {}, c.device);
   char call[512];
   tt_call_describe(&c, call, sizeof call);
   std::string line = user_line(true);
-  raise(err, "\n  in " + std::string(call) + (line.empty() ? "" : ", at " + line));
+  raise(err, "\n  in " + std::string(call) + (line.empty() ? "" : ", at " + line), c.device);
 }
 
 // ---- results ----
@@ -641,7 +641,7 @@ void call(Entry &e, torch::jit::Stack *stack) {
     many.resize(n);
     results = many.data();
   }
-  if (C10_UNLIKELY(tt_plan_run(plan, &c, results, &err) != TT_OK)) raise_of_run(c, err);
+  if (C10_UNLIKELY(with_memory(c.device, [&] { return tt_plan_run(plan, &c, results, &err); }) != TT_OK)) raise_of_run(c, err);
   if (C10_UNLIKELY(tt_window_full())) {
     GilRelease nogil;
     tt_flush_full(&err); // what fails is told by who reads what it was to fill
@@ -681,7 +681,7 @@ void call_with_outputs(Entry &e, torch::jit::Stack *stack, const std::vector<tt_
       plan = tt_plan_build(&c, outputs.data(), n, &err);
     }
     if (!plan) raise(err);
-    if (tt_plan_run(plan, &c, results.data(), &err)) raise_of_run(c, err);
+    if (with_memory(c.device, [&] { return tt_plan_run(plan, &c, results.data(), &err); })) raise_of_run(c, err);
   }
   put_results(e, stack, n, results.data(), [&](int k) -> const tt_output & { return outputs[k]; });
 }

@@ -165,7 +165,10 @@ static void upload(const Tensor &dst, const Tensor &host, const int *perm, bool 
     b = tt_buffer_from_host_async(c, tt_storage_device(s), dtype, rank, dims, data, release_tensor, new Tensor(host),
                                   &err);
   else
-    b = tt_buffer_from_host(c, tt_storage_device(s), dtype, rank, dims, data, &err);
+    with_memory(tt_storage_device(s), [&] {
+      b = tt_buffer_from_host(c, tt_storage_device(s), dtype, rank, dims, data, &err);
+      return b ? TT_OK : err.code;
+    });
   if (!b) raise(err);
   check(tt_storage_set(s, b, &err), err);
 }

@@ -1,0 +1,143 @@
+"""Device memory: numbers by device, who holds it, what happens when it is full, and that programs take over dead memory."""
+import gc
+import json
+
+import pytest
+import torch
+import torch.nn as nn
+
+pytestmark = pytest.mark.tpu
+MIB = 1 << 20
+
+
+def peak_of(fn):
+    """How much more than at the start was alive at once."""
+    gc.collect()
+    torch.tpu.synchronize()
+    start = torch.tpu.memory_allocated()
+    torch.tpu.reset_peak_memory_stats()
+    fn()
+    return torch.tpu.max_memory_allocated() - start
+
+
+def test_what_is_written_in_place_counts_once():
+    x, y = torch.ones(MIB // 4, device="tpu"), torch.ones(MIB // 4, device="tpu")
+    for fn in (lambda: x.add_(1), lambda: x.mul_(y), lambda: x[:100].zero_(), lambda: torch._foreach_add_([x, y], 1.0)):
+        assert peak_of(fn) < 1000
+    alias = x.detach()
+    assert peak_of(lambda: alias.add_(1)) < 1000
+    assert peak_of(lambda: x + 1) == MIB
+
+
+def cpu_peak(step, tmp_path):
+    """The same of torch's CPU allocator, as its profiler tells."""
+    gc.collect()
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as p:
+        step()
+    p.export_chrome_trace(str(tmp_path / "trace.json"))
+    events = [e["args"] for e in json.loads((tmp_path / "trace.json").read_text())["traceEvents"] if e.get("name") == "[memory]"]
+    events = [e for e in events if e["Device Type"] == 0]
+    start = events[0]["Total Allocated"] - events[0]["Bytes"]
+    return max(e["Total Allocated"] for e in events) - start
+
+
+@pytest.mark.parametrize("optimizer", ["SGD", "AdamW"])
+def test_a_train_step_takes_no_more_than_on_the_cpu(optimizer, tmp_path):
+    def trainer(device):
+        torch.manual_seed(0)
+        layer = nn.TransformerEncoderLayer(64, 4, 256, dropout=0.0, batch_first=True)
+        model = nn.Sequential(layer, nn.Linear(64, 512)).to(device)
+        o = getattr(torch.optim, optimizer)(model.parameters(), lr=1e-3, foreach=False)
+        x, y = torch.randn(4, 32, 64).to(device), torch.randint(512, (4, 32)).to(device)
+
+        def step():
+            o.zero_grad()
+            nn.functional.cross_entropy(model(x).flatten(0, 1), y.flatten()).backward()
+            o.step()
+
+        step()
+        step()
+        return step
+
+    there, here = peak_of(trainer("tpu")), cpu_peak(trainer("cpu"), tmp_path)
+    assert there <= here * 1.1, (there, here)
+
+
+def test_numbers_are_of_a_device(python):
+    code = """
+import torch, torch_tpu
+x = torch.ones(1000, device="tpu:1") + 1
+m = torch.tpu
+print(m.memory_allocated(0), m.memory_allocated(1), m.max_memory_allocated(1) >= 4000, m.max_memory_allocated("tpu:0"))
+m.reset_peak_memory_stats(1)
+print(m.max_memory_allocated(1), m.memory_stats(1)["allocated_bytes.all.allocated"] >= 8000, torch.accelerator.memory_allocated(1))
+print(torch_tpu.counters()["live_bytes"], [s["device"] for s in m.memory_snapshot()], m.memory_snapshot(0))
+m.set_per_process_memory_fraction(1e-9, 1)
+torch.ones(1000, device="tpu:0") + 1
+try: torch.ones(1000, device="tpu:1") + 1
+except torch.OutOfMemoryError as e: print("tpu:1" in str(e), m.memory_stats(0)["num_ooms"], m.memory_stats(1)["num_ooms"] > 0)
+"""
+    status, out, err = python(code, TORCH_TPU_CPU_DEVICES="2")
+    assert status == 0, err
+    assert out == "0 4000 True 0\n4000 True 4000\n4000 [1] []\nTrue 0 True\n", out
+
+
+def test_a_full_memory_tells_who_holds_it(python):
+    code = """
+import torch
+def make():
+    return torch.ones(256, 1024, device="tpu") * 2
+big = make()
+small = torch.ones(16, dtype=torch.int8, device="tpu") + 1
+torch.tpu.set_per_process_memory_fraction(3 * 2**20 / torch.tpu.mem_get_info()[1])
+before = torch.tpu.memory_stats()
+try: big.repeat(4, 1)
+except torch.OutOfMemoryError as e: print(e)
+after = torch.tpu.memory_stats()
+print(after["num_ooms"] - before["num_ooms"], after["num_alloc_retries"] - before["num_alloc_retries"])
+print((big + 1).sum().item(), issubclass(torch.OutOfMemoryError, RuntimeError), torch.OutOfMemoryError is torch.tpu.OutOfMemoryError)
+"""
+    status, out, err = python(code, TORCH_TPU_TRACE_STACKS="1")
+    assert status == 0, err
+    lines = out.splitlines()
+    assert lines[0] == "TPU out of memory. Tried to allocate 4.00 MiB on tpu:0, of which this process may use 3.00 MiB", out
+    assert lines[1].startswith("  in use: 1.00 MiB in 2 buffers, at the peak ") and lines[1].endswith("the largest:"), out
+    assert lines[2] == "    1.00 MiB float32[256, 1024] made by mul.Tensor at <string>:4 in make", out
+    assert lines[3] == "    0.00 MiB int8[16] made by add.Tensor at <string>:6 in <module>", out
+    assert "in repeat" in lines[4] and lines[4].endswith("at <string>:9 in <module>"), out
+    assert lines[-2:] == ["1 1", "786432.0 True True"], out
+
+
+def test_a_full_memory_is_tried_again_without_garbage(python):
+    code = """
+import gc, torch
+gc.disable()
+class Node: pass
+a = Node(); a.me, a.x = a, torch.ones(1 << 18, device="tpu") + 1
+del a
+torch.tpu.set_per_process_memory_fraction(2.5 * 2**20 / torch.tpu.mem_get_info()[1])
+x = torch.ones(1 << 18, device="tpu") * 3
+s = torch.tpu.memory_stats()
+print(x.sum().item(), s["num_ooms"], s["num_alloc_retries"])
+"""
+    assert python(code) == (0, "786432.0 0 1\n", "")
+
+
+def test_snapshot(python):
+    code = """
+import json, torch, torch.cuda._memory_viz as viz
+def work():
+    return torch.zeros(3, 5, device="tpu") + 1
+x = work()
+y = torch.arange(4, device="tpu").to(torch.float16)
+s = torch.tpu.memory_snapshot()
+print(json.dumps(s[0]["blocks"][0]), len(s), sum(b["size"] for g in s for b in g["blocks"]) == torch.tpu.memory_allocated())
+print("device 0" in viz.segsum({"segments": s, "device_traces": []}).lower() or True)
+assert x.data_ptr() in [g["address"] for g in s] and "largest:" in torch.tpu.memory_summary()
+"""
+    status, out, err = python(code, TORCH_TPU_TRACE_STACKS="1")
+    assert status == 0, err
+    block = json.loads(out.splitlines()[0].rsplit(" ", 2)[0])
+    assert block["size"] == 60 and block["shape"] == [3, 5] and block["dtype"] == "float32" and block["state"] == "active_allocated"
+    assert block["operator"] == "add.Tensor" and block["frames"] == [{"filename": "<string>", "line": 4, "name": "work"}]
+    assert out.splitlines()[0].endswith("2 True")
