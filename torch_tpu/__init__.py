@@ -14,6 +14,7 @@ import torch  # noqa: E402  first: the extension needs its libraries
 
 from . import _C  # noqa: E402
 from ._internal.execution_mode import set_eager_mode  # noqa: E402, F401
+from ._timeline import timeline  # noqa: E402, F401
 
 __version__ = "0.1.0"
 
@@ -24,8 +25,14 @@ def counters() -> dict:
     return _C.counters()
 
 
-def explain(fn, *args, **kwargs):
-    """What torch.compile makes of fn(*args, **kwargs): graphs, programs, graph breaks, what runs on the host. str() is a report."""
+def explain(fn=None, *args, **kwargs):
+    """What torch.compile makes of fn(*args, **kwargs): graphs, programs, graph breaks, what runs on the host. str() is a report.
+
+    Without a function: prints, to file= or stdout, why each program of this process was compiled, which is which part of its key was
+    new; where programs came from; how DeferAndFuse's windows were flushed. With TORCH_TPU_TRACE_STACKS=1 also the lines."""
+    if fn is None:
+        from . import _explain
+        return _explain.explain(**kwargs)
     from .compile.explain import explain as compiled
     return compiled(fn, *args, **kwargs)
 

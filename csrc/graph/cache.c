@@ -12,10 +12,11 @@
 #include <time.h>
 #include "graph/cache.h"
 #include "graph/disk.h"
+#include "graph/explain.h"
 #include "pjrt/counters.h"
 
 enum { BUCKETS = 4096 };
-_Thread_local const char *tt_cache_asker;
+_Thread_local const tt_call *tt_cache_asker;
 
 struct entry {
   struct entry *next;
@@ -102,7 +103,10 @@ static tt_executable *make(tt_client *c, tt_digest key, const char *text, size_t
     tt_log("compiled %016llx in %.1f ms%s%s", (unsigned long long)key.h[0],
            (double)(b.tv_sec - a.tv_sec) * 1e3 + (double)(b.tv_nsec - a.tv_nsec) * 1e-6, e ? "" : ": ", e ? "" : err->message);
   if (e) to_disk(e, key);
-  if (e) tt_disk_note(key, tt_cache_asker ? tt_cache_asker : "");
+  if (e) {
+    tt_disk_note(key, tt_cache_asker ? tt_cache_asker->variant->name : "window");
+    tt_explain_compile(tt_cache_asker, (double)(b.tv_sec - a.tv_sec) * 1e3 + (double)(b.tv_nsec - a.tv_nsec) * 1e-6);
+  }
   return e;
 }
 

@@ -5,7 +5,7 @@
 /* Borrowed for ever (executables stay until the process ends). Threads that ask for the same text at once share one
  * compile; different texts compile at the same time. NOT_FOUND: it would have to be compiled, and TORCH_TPU_CACHE_ONLY is set. */
 tt_executable *tt_cache_get(tt_client *c, const char *text, size_t length, tt_error *err);
-extern _Thread_local const char *tt_cache_asker; /* the operator whose program this thread is about to ask for, or NULL */
+extern _Thread_local const tt_call *tt_cache_asker; /* the call whose program this thread is about to ask for, or NULL */
 /* From here on this thread's programs are kept as text, one after another, each ended by a 0; only: and not compiled, calls
  * fail with ABORTED. Off forgets them. */
 void tt_cache_show(bool on, bool only);

@@ -243,7 +243,7 @@ const tt_plan *tt_plan_build(const tt_call *call, const tt_output *outputs, int 
   pthread_mutex_unlock(&lock);
   if (known) return known;
 
-  tt_cache_asker = call->variant->name;
+  tt_cache_asker = call;
   tt_plan *p = build(call, outputs, n_outputs, err);
   tt_cache_asker = NULL;
 

@@ -6,6 +6,7 @@
 #include <Python.h>
 #include "graph/cache.h"
 #include "graph/disk.h"
+#include "graph/explain.h"
 #include "graph/graph.h"
 #include "pjrt/pjrt.h"
 #include "shim/shim.h"
@@ -273,6 +274,20 @@ static PyObject *fuse_counters(PyObject *self, PyObject *args) {
                        c.windows[TT_FLUSH_FULL], "asked", c.windows[TT_FLUSH_ASKED], "records", "read", c.records[TT_FLUSH_READ],
                        "full", c.records[TT_FLUSH_FULL], "asked", c.records[TT_FLUSH_ASKED], "fused", c.fused, "replayed",
                        c.replayed);
+}
+
+static void add_compile(void *list, const char *op, const char *parts, const char *place, double milliseconds) {
+  PyObject *item = Py_BuildValue("sssd", op, parts, place, milliseconds);
+  if (item && !PyErr_Occurred()) PyList_Append(list, item);
+  Py_XDECREF(item);
+}
+
+static PyObject *compiles(PyObject *self, PyObject *args) {
+  (void)self, (void)args;
+  PyObject *list = PyList_New(0);
+  if (list) tt_explain_each(add_compile, list);
+  if (PyErr_Occurred()) Py_CLEAR(list);
+  return list;
 }
 
 static PyObject *cache_folder(PyObject *self, PyObject *arg) {
@@ -565,6 +580,7 @@ static PyMethodDef methods[] = {
     {"mode_set", mode_set, METH_O, "mode_set(settings): the process's"},
     {"mode_enter", mode_enter, METH_O, "mode_enter(settings) -> what mode_leave takes: settings of this thread's own"},
     {"mode_leave", mode_leave, METH_O, "mode_leave(before)"},
+    {"compiles", compiles, METH_NOARGS, "[(operator, parts of its key, place, milliseconds)] of what was compiled, in order"},
     {"cache_folder", cache_folder, METH_O, "cache_folder(shared) -> path or None"},
     {"cache_check", cache_check, METH_O, "cache_check(path): whether the file is a whole entry of the cache under its own name"},
     {"fuse_wait", fuse_wait, METH_O,

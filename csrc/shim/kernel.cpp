@@ -8,6 +8,7 @@
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/MemoryOverlap.h>
 #include <ATen/ops/_linalg_check_errors.h>
+#include <ATen/record_function.h>
 #include <c10/core/DefaultDtype.h>
 #include <mutex>
 #include <unordered_map>
@@ -525,6 +526,7 @@ static C10_NOINLINE const tt_plan *build(Entry &e, torch::jit::Stack *stack, c10
   decomposition_known = true;
   {
     Pending pending(&e, args);
+    RECORD_USER_SCOPE("tpu::build");
     GilRelease nogil;
     plan = tt_plan_build(&c, o.outputs.data(), static_cast<int>(o.outputs.size()), &err);
   }
@@ -641,8 +643,12 @@ void call(Entry &e, torch::jit::Stack *stack) {
     many.resize(n);
     results = many.data();
   }
-  if (C10_UNLIKELY(with_memory(c.device, [&] { return tt_plan_run(plan, &c, results, &err); }) != TT_OK)) raise_of_run(c, err);
+  {
+    RECORD_USER_SCOPE("tpu::execute");
+    if (C10_UNLIKELY(with_memory(c.device, [&] { return tt_plan_run(plan, &c, results, &err); }) != TT_OK)) raise_of_run(c, err);
+  }
   if (C10_UNLIKELY(tt_window_full())) {
+    RECORD_USER_SCOPE("tpu::flush");
     GilRelease nogil;
     tt_flush_full(&err); // what fails is told by who reads what it was to fill
   }

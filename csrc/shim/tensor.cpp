@@ -4,6 +4,7 @@
 // Views are torch's own: sizes, strides and an offset over a shared storage. A copy that fills a whole storage replaces
 // its buffer; between whole storages of one device nothing is copied at all, the buffer is shared until one is written.
 // Reading a value that is being traced is refused, and remembered: the decomposition that asked is then run eagerly.
+#include <ATen/record_function.h>
 #include <ATen/EmptyTensor.h>
 #include <ATen/ExpandUtils.h>
 #include <ATen/MemoryOverlap.h>
@@ -151,6 +152,7 @@ static void release_tensor(void *t) { delete static_cast<Tensor *>(t); }
 
 // Replaces what dst's storage holds by host, of dst's dtype and strides.
 static void upload(const Tensor &dst, const Tensor &host, const int *perm, bool non_blocking) {
+  RECORD_USER_SCOPE("tpu::copy_to_device");
   int64_t dims[TT_MAX_RANK];
   for (int i = 0; i < dst.dim(); i++) dims[i] = dst.size(perm[i]);
   tt_error err{};
@@ -206,6 +208,7 @@ static void download_storage(tt_storage *s, void *to, size_t bytes) {
   if (tt_storage_is_traced(s)) read_while_tracing = true;
   tt_error err{};
   GilRelease nogil;
+  RECORD_USER_SCOPE("tpu::copy_from_device");
   check(tt_storage_to_host(s, to, bytes, &err), err);
 }
 

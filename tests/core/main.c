@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <unistd.h>
 #include "graph/cache.h"
+#include "graph/explain.h"
 #include "graph/graph.h"
 #include "test.h"
 
@@ -85,6 +86,7 @@ void test_let_go(tt_client *c) {
     tt_plans_clear();
     tt_scalars_clear(c);
     tt_cache_clear(c);
+    tt_explain_clear();
     tt_client_destroy(c);
   }
   tt_storage_pool_clear();
