@@ -18,7 +18,7 @@ def reasons() -> list:
     seen, told = collections.defaultdict(list), []
     for operator, parts, line, milliseconds in _C.compiles():
         key = parts.split("\n") if parts else []
-        new = min((_differences(key, other) for other in seen[operator]), key=len, default=[])
+        new = min((_differences(key, other) for other in reversed(seen[operator])), key=len, default=[])
         seen[operator].append(key)
         told.append({"operator": operator, "key": key, "new": new, "line": line, "milliseconds": milliseconds})
     return told
