@@ -202,7 +202,18 @@ TT_API tt_code tt_mode_from_env(unsigned *settings, tt_error *err); /* what the 
  * waits for its results; no part of it. */
 enum { TT_CALL_DEBUG = 8, TT_CALL_NONFINITE = 16, TT_CALL_WAIT = 64 };
 
-enum { TT_CALL_ARGS = 24, TT_CALL_SLOTS = 24, TT_CALL_WORDS = 160 };
+enum { TT_CALL_ARGS = 24, TT_CALL_SLOTS = 24, TT_CALL_WORDS = 160, TT_CALL_SYMBOLS = 4 };
+
+/* How an output of a bucketed plan follows from the call's symbols: dim i has addend[i] elements, and as many more as symbol
+ * symbols[i] - 1 says (0: none). */
+typedef struct tt_shape {
+  uint8_t symbols[TT_MAX_RANK];
+  uint32_t padded;         /* bit b: dim b of the base has tt_bucket(n, least) places */
+  uint8_t least;
+  int64_t addend[TT_MAX_RANK];
+  int64_t sizes[TT_MAX_RANK], strides[TT_MAX_RANK]; /* of the program's output */
+} tt_shape;
+
 
 /* One call. Fill variant, client, device, args, flags; the rest belongs to the core. On the caller's stack. */
 typedef struct tt_call {
@@ -215,6 +226,12 @@ typedef struct tt_call {
   /* Private: distinct storages in order of first use, the key, run-time values. Spill to the heap when large. */
   uint32_t n_slots, n_words, cap_slots, cap_words;
   bool shares; /* two of its tensors are of one storage */
+  bool unbucketed; /* its sizes are static whatever the operands are */
+  bool grows;  /* its result will be appended to: padded */
+  uint8_t n_symbols; /* set by tt_call_begin: not 0 where padded operands make it a bucketed call (below) */
+  int64_t symbols[TT_CALL_SYMBOLS]; /* the distinct sizes that vary */
+  uint8_t least[TT_CALL_SYMBOLS];   /* and of what capacity they are at least */
+  const tt_shape *shapes; /* of the outputs of a bucketed call: for tt_plan_build */
   tt_storage **slots;
   uint64_t *words;
   uint64_t hash;
@@ -239,6 +256,23 @@ TT_API const tt_plan *tt_plan_build(const tt_call *call, const tt_output *output
 TT_API tt_code tt_plan_run(const tt_plan *plan, const tt_call *call, tt_storage **results, tt_error *err);
 TT_API const tt_output *tt_plan_output(const tt_plan *plan, int k); /* borrowed for ever */
 TT_API int tt_plan_output_count(const tt_plan *plan);
+
+/* ---- sizes that vary ----
+ * A storage may be padded: its buffer has room for tt_bucket(n, least) where its base says n. A call on such storages whose row
+ * allows it is bucketed: tt_call_begin sets n_symbols, and its plan serves all sizes up to the same capacities. To build
+ * one, ask torch what the call returns with the sizes at capacity, and once for each symbol with that one less
+ * (tt_call_tensor_at gives its tensors so), then tt_call_shapes. tt_call_unbucket makes it an ordinary call. */
+TT_API int64_t tt_bucket(int64_t n, int least); /* the capacity for n: a power of two, 2^least at least */
+TT_API bool tt_storage_is_padded(const tt_storage *s);
+/* A tensor of the call with its sizes (rank entries each) at capacity, symbol less (-1: none) one below it. */
+TT_API void tt_call_tensor_at(tt_call *call, const tt_tensor *t, int less, int64_t *sizes, int64_t *strides, int64_t *offset);
+/* Fills shapes and makes outputs, which are those at capacity, the program's; less[s]: those with symbol s one less.
+ * False: sizes or strides do not follow from the symbols in a way that is understood. */
+TT_API bool tt_call_shapes(const tt_call *call, tt_output *outputs, const tt_output *const *less, int n_outputs, tt_shape *shapes);
+/* Keys it anew as a call of static sizes; refused: and the next calls of its key at once. */
+TT_API tt_code tt_call_unbucket(tt_call *call, bool refused, tt_error *err);
+/* What output k of a bucketed plan is in this call: sizes and strides, rank entries each. */
+TT_API void tt_plan_shape(const tt_plan *plan, const tt_call *call, int k, int64_t *sizes, int64_t *strides);
 
 /* ---- traces: several calls as one program ----
  * While a trace is on top of a thread, calls whose operands are traced storages add to its program and nothing runs. */

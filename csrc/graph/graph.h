@@ -23,6 +23,8 @@ struct tt_storage {
   size_t bytes;
   void *address;
   uint8_t dtype, rank;        /* of the base */
+  uint32_t padded;            /* bit b: the buffer has tt_bucket(dims[b], least) places in dim b; behind dims[b] is garbage */
+  uint8_t least;
   bool hinted;                /* the base's shape was said, or follows from contents */
   bool escaped;               /* made in a trace that has ended: contents are gone for good */
   int64_t dims[TT_MAX_RANK];
@@ -52,6 +54,10 @@ void tt_storage_base(tt_storage *s, tt_dtype dtype, int rank, const int64_t *dim
 void tt_storage_hint_from(const tt_tensor *t);
 /* Flushes the window that is to fill s, if one is. */
 void tt_storage_settle(tt_storage *s);
+/* The dims of the buffer. */
+void tt_storage_physical(const tt_storage *s, int64_t *dims);
+/* Makes the buffer as long as the base says, through the host. */
+tt_code tt_storage_unpad(tt_storage *s, tt_error *err);
 void tt_storage_pool_clear(void); /* frees pooled records: for leak checks */
 
 /* ---- addresses: a reserved, never mapped range, cut into power-of-two classes ---- */
@@ -69,11 +75,11 @@ tt_buffer *tt_scalar_buffer(tt_client *c, int device, tt_scalar s, tt_error *err
 void tt_count_kept(const tt_buffer *b, int sign);
 
 /* ---- plans ---- */
-typedef enum tt_source { FROM_SLOT, FROM_SCALAR, FROM_OFFSET, FROM_RANDOM, FROM_CAPTURE } tt_source;
+typedef enum tt_source { FROM_SLOT, FROM_SCALAR, FROM_OFFSET, FROM_RANDOM, FROM_CAPTURE, FROM_SIZE } tt_source;
 typedef struct tt_operand {
   uint8_t source, dtype;
   bool from_call;             /* RANDOM: the call's own generator, not the default one */
-  int32_t arg, element;       /* SCALAR, OFFSET, RANDOM: where in the arguments; element -1: not in a list */
+  int32_t arg, element;       /* SCALAR, OFFSET, RANDOM: where in the arguments; element -1: not in a list. SIZE: arg is the symbol */
   uint32_t slot;              /* SLOT */
   tt_storage *capture;        /* CAPTURE: retained */
 } tt_operand;
@@ -105,6 +111,7 @@ struct tt_plan {
   tt_destination *destinations;
   tt_output *outputs;
   tt_type *bases;             /* of each output: what its storage is made as */
+  tt_shape *shapes;           /* of each output: NULL where all are static and none is padded */
   uint64_t random_total;
   bool randoms_from_call, uses_random;
   tt_arena arena;
@@ -118,6 +125,24 @@ tt_generator *tt_plan_generator(const tt_plan *p, const tt_call *call);
 tt_scalar tt_operand_number(const tt_call *call, const tt_operand *o, uint64_t seed, uint64_t offset);
 /* As a buffer. New. */
 tt_buffer *tt_number_buffer(tt_client *c, int device, const tt_operand *o, tt_scalar number, tt_error *err);
+/* ---- bucketed calls (bucket.c) ---- */
+typedef struct tt_scaled { int64_t sizes[TT_MAX_RANK], strides[TT_MAX_RANK], offset; uint8_t symbols[TT_MAX_RANK]; } tt_scaled;
+typedef struct tt_scaled_tensor { tt_tensor tensor; tt_scaled view; } tt_scaled_tensor;
+/* The tensor with each symbol of the call at values (NULL: at capacity), and the dims of its padded base (else untouched).
+ * Adds to the call's symbols. False: it cannot take part. */
+bool tt_bucket_view(tt_call *c, const tt_tensor *t, const int64_t *values, int64_t *base, tt_scaled *out);
+bool tt_bucket_allows(const tt_call *c); /* the row and the mode */
+bool tt_bucket_refused(uint64_t hash);
+void tt_bucket_refuse(uint64_t hash); /* the next bucketed call of this key is an ordinary one at once */
+/* Appending one to a static tensor, as a cache does when it begins to grow. */
+bool tt_bucket_grows(const tt_call *c);
+int64_t tt_bucket_joined(const tt_call *c, int *dim); /* what the tensors of a concatenation have together along its dim */
+bool tt_bucket_grown(const tt_call *c, const tt_output *o, tt_shape *shape);
+hlo tt_bucket_pad(hlo_module *m, const tt_shape *shape, hlo base); /* a static base made as long as its buffer */
+int64_t tt_bucket_size(const tt_call *c, const tt_shape *shape, int dim);
+/* A storage for an output of such a plan. New. */
+tt_storage *tt_bucket_storage(const tt_plan *p, const tt_call *c, uint32_t k, tt_error *err);
+
 void tt_plans_clear(void); /* forgets all plans: for leak checks, while no call runs */
 
 /* ---- windows: DeferAndFuse (window.h) ---- */
@@ -169,6 +194,11 @@ tt_storage *tt_trace_storage(tt_trace *t, hlo value, tt_error *err);
 /* The random state, ui64[2], before n draws from g (NULL: the default generator). */
 hlo tt_trace_draw(tt_trace *t, tt_generator *g, int64_t n);
 hlo tt_trace_number(tt_trace *t, const tt_arg *a); /* a number among the call's arguments, rank 0, of its dtype */
+hlo tt_trace_number(tt_trace *t, tt_operand o); /* a number of the call as a parameter; asked for twice it is one */
+/* Puts the call at capacity in the trace's place for it. False with an error in the module. */
+bool tt_bucket_begin(tt_trace *t);
+hlo tt_bucket_marked(tt_trace *t, const tt_tensor *x, hlo value); /* what was read of x, a tensor of that call */
+bool tt_bucket_check(tt_trace *t, int n_outputs, const hlo *values); /* marks agree with shapes */
 hlo tt_trace_operand(tt_trace *t, tt_operand o, tt_dtype dtype, int rank, const int64_t *dims); /* a new parameter */
 /* Lowers a call without a rule by the decompose function. */
 void tt_trace_decompose(tt_trace *t, const tt_call *call, const tt_output *outputs, int n_outputs, hlo *values);

@@ -6,6 +6,7 @@
 #include <string.h>
 #include "graph/graph.h"
 #include "ops/ctx.h"
+#include "ops/rules.h"
 
 /* Room for n more words. */
 static bool room(tt_call *c, uint32_t n) {
@@ -64,12 +65,34 @@ static int64_t slot_of(tt_call *c, tt_storage *s, bool *first) {
   return c->n_slots++;
 }
 
+/* A tensor of a padded storage in a bucketed call: the view that it is at capacity, and which of its dims vary. */
+static bool put_bucketed(tt_call *c, const tt_tensor *t, int64_t slot, bool first) {
+  const tt_storage *s = t->storage;
+  tt_scaled v;
+  int64_t base[TT_MAX_RANK];
+  if (!tt_bucket_view(c, t, NULL, base, &v)) {
+    c->unbucketed = true; /* the caller begins anew */
+    return true;
+  }
+  tt_view view = {t->dtype, t->rank, v.sizes, v.strides, v.offset};
+  tt_view_class class = tt_view_classify(&view, s->dtype, s->rank, base);
+  put(c, TT_ARG_TENSOR | (uint64_t)t->dtype << 8 | (uint64_t)t->rank << 16 | (uint64_t)t->wrapped << 24 |
+             (uint64_t)class << 25 | (uint64_t)first << 28 | 1ull << 31 | (uint64_t)slot << 32);
+  for (int i = 0; i < t->rank; i++) put(c, (uint64_t)v.sizes[i]);
+  for (int i = 0; i < t->rank; i++) put(c, (uint64_t)v.strides[i]);
+  for (int i = 0; i < t->rank; i++) put(c, v.symbols[i]);
+  put(c, s->dtype | (uint64_t)s->rank << 8 | (uint64_t)s->least << 16 | (uint64_t)s->padded << 32);
+  for (int i = 0; i < s->rank; i++) put(c, (uint64_t)base[i]);
+  return true;
+}
+
 static bool put_tensor(tt_call *c, const tt_tensor *t) {
   tt_storage *s = t->storage;
   bool first;
   int64_t slot = slot_of(c, s, &first);
-  if (slot < 0 || !room(c, 4 + 2u * t->rank + TT_MAX_RANK)) return false;
+  if (slot < 0 || !room(c, 4 + 3u * t->rank + TT_MAX_RANK)) return false;
   c->shares |= !first;
+  if (s->padded && !c->unbucketed && tt_bucket_allows(c)) return put_bucketed(c, t, slot, first);
   bool undefined = tt_storage_undefined(s);
   if (undefined) tt_storage_hint_from(t);
   tt_view_class class = TT_VIEW_WHOLE;
@@ -78,7 +101,9 @@ static bool put_tensor(tt_call *c, const tt_tensor *t) {
     class = tt_view_classify(&v, s->dtype, s->rank, s->dims);
   }
   put(c, TT_ARG_TENSOR | (uint64_t)t->dtype << 8 | (uint64_t)t->rank << 16 | (uint64_t)t->wrapped << 24 |
-             (uint64_t)class << 25 | (uint64_t)first << 28 | (uint64_t)undefined << 29 | (uint64_t)slot << 32);
+             (uint64_t)class << 25 | (uint64_t)first << 28 | (uint64_t)undefined << 29 |
+             (uint64_t)(s->padded != 0) << 30 | (uint64_t)slot << 32);
+  if (s->padded) put(c, s->padded | (uint64_t)s->least << 32); /* and the buffer's dims follow from the base's */
   for (int i = 0; i < t->rank; i++) put(c, (uint64_t)t->sizes[i]);
   if (class == TT_VIEW_WHOLE) return true; /* the sizes are the base's dims */
   for (int i = 0; i < t->rank; i++) put(c, (uint64_t)t->strides[i]);
@@ -155,16 +180,31 @@ static bool put_overlaps(tt_call *c) {
   return true;
 }
 
-tt_code tt_call_begin(tt_call *c, tt_error *err) {
+/* The capacity of a concatenation, which the sizes of its operands do not tell. */
+static bool put_growth(tt_call *c) {
+  if (!room(c, 1)) return false;
+  c->grows = !c->n_symbols && tt_bucket_grows(c);
+  uint8_t least = 0;
+  for (int k = 0; k < c->n_symbols; k++) least = c->least[k] > least ? c->least[k] : least;
+  if (c->n_symbols) put(c, (uint64_t)tt_bucket(tt_bucket_joined(c, NULL), least));
+  else if (c->grows) put(c, UINT64_MAX);
+  return true;
+}
+
+static tt_code begin(tt_call *c, tt_error *err) {
   c->n_slots = c->n_words = 0;
   c->shares = false;
+  c->n_symbols = 0;
+  bool unbucketed = c->unbucketed;
   c->slots = c->slots_inline;
   c->cap_slots = TT_CALL_SLOTS;
   c->words = c->words_inline;
   c->cap_words = TT_CALL_WORDS;
   c->flags |= tt_mode_flags();
   put(c, c->variant->id | (uint64_t)(c->flags & ~(uint32_t)TT_CALL_WAIT) << 32 | (uint64_t)tt_default_dtype << 40 | (uint64_t)c->device << 48);
-  for (int i = 0; i < c->variant->n_args; i++)
+  bool range = tt_range_moves(c->variant->op, c->args);
+  if (range) put(c, (uint64_t)c->args[1].number.i - (uint64_t)c->args[0].number.i); /* and where it starts is an operand */
+  for (int i = range ? 2 : 0; i < c->variant->n_args; i++)
     if (!put_arg(c, &c->args[i])) {
       tt_call_end(c);
       return tt_no_memory(err, 0);
@@ -173,8 +213,30 @@ tt_code tt_call_begin(tt_call *c, tt_error *err) {
     tt_call_end(c);
     return tt_no_memory(err, 0);
   }
+  if (c->unbucketed != unbucketed) { /* a tensor cannot take part */
+    tt_call_end(c);
+    return begin(c, err);
+  }
+  c->grows = false;
+  if (c->variant->op->rule == rule_cat && !put_growth(c)) {
+    tt_call_end(c);
+    return tt_no_memory(err, 0);
+  }
   c->hash = tt_hash_words(c->words, c->n_words);
+  if (c->n_symbols && tt_bucket_refused(c->hash)) return tt_call_unbucket(c, false, err);
   return TT_OK;
+}
+
+tt_code tt_call_begin(tt_call *c, tt_error *err) {
+  c->unbucketed = false;
+  return begin(c, err);
+}
+
+tt_code tt_call_unbucket(tt_call *c, bool refused, tt_error *err) {
+  if (refused) tt_bucket_refuse(c->hash);
+  tt_call_end(c);
+  c->unbucketed = true;
+  return begin(c, err);
 }
 
 void tt_call_end(tt_call *c) {

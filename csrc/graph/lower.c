@@ -62,11 +62,18 @@ static bool same_place(const tt_operand *a, const tt_operand *b) {
   return a->source == b->source && a->dtype == b->dtype && a->arg == b->arg && a->element == b->element;
 }
 
-/* A number or an offset of the call as a parameter; asked for twice it is one. */
-static hlo number_operand(tt_trace *t, tt_operand o) {
+hlo tt_trace_number(tt_trace *t, tt_operand o) {
   for (uint32_t i = 0; i < t->n_operands; i++)
     if (same_place(&t->operands[i], &o)) return t->operand_values[i];
   return tt_trace_operand(t, o, o.dtype, 0, NULL);
+}
+
+/* A buffer as an operand, without the places that do not count. */
+static hlo buffer_operand(tt_trace *t, tt_operand o, const tt_storage *s) {
+  int64_t physical[TT_MAX_RANK], zeros[TT_MAX_RANK] = {0};
+  tt_storage_physical(s, physical);
+  hlo v = tt_trace_operand(t, o, s->dtype, s->rank, physical);
+  return !s->padded || (!t->depth && t->call->n_symbols) ? v : hlo_slice(t->m, v, zeros, s->dims, NULL);
 }
 
 static hlo undefined_base(tt_trace *t, const tt_storage *s) { return hlo_full(t->m, s->dtype, s->rank, s->dims, 0); }
@@ -90,6 +97,8 @@ static hlo storage_value(tt_trace *t, tt_storage *s) {
     for (uint32_t i = 0; i < t->n_operands; i++)
       if (t->operands[i].source == FROM_CAPTURE && t->operands[i].capture == s) return t->operand_values[i];
     if (tt_storage_undefined(s)) return undefined_base(t, s);
+    tt_error err = {0}; /* it may be written, and then has no such places: it must look the same before */
+    if (tt_storage_unpad(s, &err)) return hlo_fail(t->m, err.code, "%s", err.message);
     hlo v = tt_trace_operand(t, (tt_operand){.source = FROM_CAPTURE, .capture = s}, s->dtype, s->rank, s->dims);
     if (v) tt_storage_retain(s);
     return v;
@@ -98,7 +107,7 @@ static hlo storage_value(tt_trace *t, tt_storage *s) {
     if (tt_storage_undefined(s)) return t->slot_values[slot] = undefined_base(t, s);
     t->slot_operands[slot] = (int32_t)t->n_operands;
     t->slot_values[slot] =
-        tt_trace_operand(t, (tt_operand){.source = FROM_SLOT, .slot = (uint32_t)slot}, s->dtype, s->rank, s->dims);
+        buffer_operand(t, (tt_operand){.source = FROM_SLOT, .slot = (uint32_t)slot}, s);
     if (!t->slot_values[slot]) t->slot_operands[slot] = -1;
   }
   return t->slot_values[slot];
@@ -108,7 +117,7 @@ static hlo storage_value(tt_trace *t, tt_storage *s) {
 static hlo offset_operand(tt_trace *t, const tt_tensor *x, tt_view_class class) {
   tt_operand o = {.source = FROM_OFFSET, .dtype = TT_I64};
   if (t->depth || !tt_view_needs_offset(class) || !locate_tensor(t->call, x, &o)) return NULL;
-  return number_operand(t, o);
+  return tt_trace_number(t, o);
 }
 
 hlo tt_trace_read(tt_trace *t, const tt_tensor *x) {
@@ -117,8 +126,9 @@ hlo tt_trace_read(tt_trace *t, const tt_tensor *x) {
   hlo base = storage_value(t, x->storage);
   if (!base) return NULL;
   tt_view v = {x->dtype, x->rank, x->sizes, x->strides, x->offset};
-  tt_view_class class = tt_view_classify(&v, s->dtype, s->rank, s->dims);
-  return tt_view_read(t->m, base, &v, offset_operand(t, x, class));
+  tt_view_class class = tt_view_classify(&v, s->dtype, s->rank, base->dims);
+  hlo value = tt_view_read(t->m, base, &v, offset_operand(t, x, class));
+  return s->padded && !t->depth && t->call->n_symbols ? tt_bucket_marked(t, x, value) : value;
 }
 
 void tt_trace_write(tt_trace *t, const tt_tensor *x, hlo value) {
@@ -179,9 +189,10 @@ static hlo env_scalar(void *user, const tt_arg *a, tt_dtype dtype) {
   tt_dtype carrier = tt_scalar_carrier(dtype);
   tt_operand o = {.source = FROM_SCALAR, .dtype = carrier};
   const tt_op *op = t->call->variant->op;
-  if (t->depth || !op->rule || op->flags & OP_STATIC_SCALARS || tt_scalar_is_one(a) || !locate_arg(t, a, &o))
-    return constant(t->m, a, dtype);
-  return hlo_convert(t->m, number_operand(t, o), dtype);
+  bool moves = a == t->call->args && tt_range_moves(op, t->call->args);
+  bool fixed = op->flags & OP_STATIC_SCALARS || tt_scalar_is_one(a);
+  if (t->depth || !op->rule || (fixed && !moves) || !locate_arg(t, a, &o)) return constant(t->m, a, dtype);
+  return hlo_convert(t->m, tt_trace_number(t, o), dtype);
 }
 
 hlo tt_trace_number(tt_trace *t, const tt_arg *a) {

@@ -100,6 +100,10 @@ static bool collect_results(tt_trace *t, tt_plan *p, const tt_output *outputs, i
     p->outputs[k].strides = copy(a, o->strides, o->rank * sizeof *o->strides);
     hlo base = tt_output_to_base(t->m, o, values[k]);
     if (!p->outputs[k].sizes || !p->outputs[k].strides || !base) return false;
+    if (p->shapes && t->call->grows) {
+      base = tt_bucket_grown(t->call, o, &p->shapes[k]) ? tt_bucket_pad(t->m, &p->shapes[k], base) : NULL;
+      if (!base) return false;
+    }
     if (!set_type(a, &p->bases[k], base->dtype, base->rank, base->dims)) return false;
     p->types[p->n_results] = p->bases[k];
     p->destinations[p->n_results] = (tt_destination){false, (uint32_t)k};
@@ -110,7 +114,7 @@ static bool collect_results(tt_trace *t, tt_plan *p, const tt_output *outputs, i
     hlo v = t->slot_values[i];
     if (!set_type(a, &p->types[p->n_results], v->dtype, v->rank, v->dims)) return false;
     p->destinations[p->n_results] = (tt_destination){true, i};
-    if (t->slot_operands[i] >= 0 && !t->n_requirements) {
+    if (t->slot_operands[i] >= 0 && !t->n_requirements && !t->call->slots[i]->padded) {
       p->donate[t->slot_operands[i]] = true;
       donated_to[t->slot_operands[i]] = (int)p->n_results;
     }
@@ -136,7 +140,9 @@ static bool collect_results(tt_trace *t, tt_plan *p, const tt_output *outputs, i
 static void program_of(tt_trace *t, tt_plan *p, const hlo *results, const int *donated_to, tt_error *err) {
   size_t length;
   const char *text = hlo_function(t->m, (int)p->n_results, results, &length, err);
-  if (text && length <= LARGEST_PART) {
+  bool padded = p->shapes != NULL; /* windows know buffers by the dims of their bases */
+  for (uint32_t i = 0; i < t->call->n_slots; i++) padded |= t->call->slots[i]->padded != 0;
+  if (text && length <= LARGEST_PART && !padded) {
     p->function = copy(&p->arena, text, length);
     p->function_length = length;
   }
@@ -183,9 +189,11 @@ static tt_plan *plan_of_trace(tt_trace *t, const tt_output *outputs, int n_outpu
   p->destinations = tt_arena_alloc(&arena, (most + 1) * sizeof *p->destinations);
   p->outputs = tt_arena_alloc(&arena, ((size_t)n_outputs + 1) * sizeof *p->outputs);
   p->bases = tt_arena_alloc(&arena, ((size_t)n_outputs + 1) * sizeof *p->bases);
+  if (call->grows) p->shapes = tt_arena_alloc(&arena, ((size_t)n_outputs + 1) * sizeof *p->shapes);
+  if (call->n_symbols) p->shapes = copy(&arena, call->shapes, (size_t)n_outputs * sizeof *p->shapes);
   hlo *results = tt_arena_alloc(&arena, (most + 1) * sizeof *results);
   int *donated_to = tt_arena_alloc(&arena, (t->n_operands + 1) * sizeof *donated_to);
-  bool made = p->words && p->operands && p->donate && p->types && p->destinations && p->outputs && p->bases && results && donated_to;
+  bool made = (p->shapes || !(call->grows || call->n_symbols)) && p->words && p->operands && p->donate && p->types && p->destinations && p->outputs && p->bases && results && donated_to;
   p->arena = arena; /* from here on allocations go there */
   if (!made || !collect_results(t, p, outputs, n_outputs, values, results, donated_to)) {
     hlo_get_error(t->m, err);
@@ -210,10 +218,12 @@ static tt_plan *build(const tt_call *call, const tt_output *outputs, int n_outpu
   if (tt_trace_init(&t, call, err)) return NULL;
   tt_plan *p = NULL;
   hlo *values = hlo_alloc(t.m, ((size_t)n_outputs + 1) * sizeof *values);
-  if (!values) hlo_get_error(t.m, err);
-  else if (!tt_lower_call(&t, call, outputs, n_outputs, values, err)) {
+  if (!values || !tt_bucket_begin(&t)) {
+    hlo_get_error(t.m, err);
+  } else if (!tt_lower_call(&t, t.call, outputs, n_outputs, values, err)) {
     if (call->flags & TT_CALL_NONFINITE) tt_trace_require_finite(&t, outputs, n_outputs, values);
-    p = plan_of_trace(&t, outputs, n_outputs, values, err);
+    if (tt_bucket_check(&t, n_outputs, values)) p = plan_of_trace(&t, outputs, n_outputs, values, err);
+    else hlo_get_error(t.m, err);
   }
   if (!p && !err->where[0]) strncpy(err->where, call->variant->name, sizeof err->where - 1);
   tt_trace_deinit(&t);

@@ -14,6 +14,15 @@ static const tt_arg *arg_at(const tt_call *call, const tt_operand *o) {
   return o->element < 0 ? a : &a->list[o->element];
 }
 
+/* Where the view begins: in a bucketed call, in the base at capacity. */
+static int64_t offset_of(const tt_call *call, const tt_tensor *t) {
+  if (!call->n_symbols) return t->offset;
+  tt_scaled v;
+  int64_t base[TT_MAX_RANK];
+  tt_bucket_view((tt_call *)(uintptr_t)call, t, NULL, base, &v); /* its symbols are known: nothing is added */
+  return v.offset;
+}
+
 tt_scalar tt_operand_number(const tt_call *call, const tt_operand *o, uint64_t seed, uint64_t offset) {
   if (o->source == FROM_RANDOM) {
     uint64_t state[2] = {seed, offset};
@@ -22,8 +31,9 @@ tt_scalar tt_operand_number(const tt_call *call, const tt_operand *o, uint64_t s
     return s;
   }
   if (o->source == FROM_SCALAR) return tt_scalar_encode(arg_at(call, o), o->dtype);
-  tt_arg a = {.tag = TT_ARG_SCALAR, .dtype = TT_I64, .number.i = arg_at(call, o)->tensor->offset};
-  return tt_scalar_encode(&a, TT_I64);
+  tt_arg a = {.tag = TT_ARG_SCALAR, .dtype = TT_I64};
+  a.number.i = o->source == FROM_SIZE ? call->symbols[o->arg] : offset_of(call, arg_at(call, o)->tensor);
+  return tt_scalar_encode(&a, (tt_dtype)o->dtype);
 }
 
 tt_buffer *tt_number_buffer(tt_client *c, int device, const tt_operand *o, tt_scalar number, tt_error *err) {
@@ -57,6 +67,10 @@ tt_code tt_plan_make_results(const tt_plan *p, const tt_call *call, tt_storage *
   for (uint32_t k = 0; k < p->n_outputs; k++) results[k] = NULL;
   for (uint32_t k = 0; k < p->n_outputs; k++) {
     if (!p->outputs[k].defined) continue;
+    if (p->shapes) {
+      if (!(results[k] = tt_bucket_storage(p, call, k, err))) return err->code;
+      continue;
+    }
     const tt_type *base = &p->bases[k];
     results[k] = tt_storage_create(call->client, call->device, (size_t)base->bytes, err);
     if (!results[k]) return err->code;
@@ -127,6 +141,8 @@ tt_code tt_plan_run(const tt_plan *p, const tt_call *call, tt_storage **results,
     const tt_destination *d = &p->destinations[i];
     tt_storage_put(d->is_slot ? call->slots[d->index] : results[d->index], outs[i]);
   }
+  for (uint32_t k = 0; p->shapes && k < p->n_outputs; k++)
+    if (results[k]) results[k]->padded = p->shapes[k].padded; /* nobody has seen it yet */
   for (uint32_t i = 0; i < n; i++) tt_buffer_release(args[i]);
   n = 0;
   if (!(call->flags & TT_CALL_WAIT) || !tt_client_synchronize(call->client, call->device, err)) {

@@ -57,6 +57,7 @@ tt_storage *tt_storage_create(tt_client *c, int device, size_t bytes, tt_error *
   atomic_init(&s->window, NULL);
   s->filling = 0;
   atomic_init(&s->buffer, NULL);
+  s->padded = 0;
   s->lent = false;
   s->trace = NULL;
   s->traced = NULL;
@@ -101,6 +102,7 @@ void tt_storage_pool_clear(void) {
 void tt_storage_base(tt_storage *s, tt_dtype dtype, int rank, const int64_t *dims) {
   s->dtype = dtype;
   s->rank = (uint8_t)rank;
+  s->padded = 0;
   if (rank) memcpy(s->dims, dims, (size_t)rank * sizeof *dims);
   s->hinted = true;
 }
@@ -175,6 +177,7 @@ void tt_storage_put(tt_storage *s, tt_buffer *b) {
   set_buffer(s, b);
   s->lent = s->lost = false;
   s->hinted = true;
+  s->padded = 0;
   unlock(&s->lock);
   tt_buffer_release(old);
 }
@@ -194,6 +197,24 @@ tt_code tt_storage_set(tt_storage *s, tt_buffer *b, tt_error *err) {
   return TT_OK;
 }
 
+/* Copies what counts of src, whose buffer has dims to, to dense dst. */
+static void copy_counted(char *dst, const char *src, size_t width, int rank, const int64_t *dims, const int64_t *to) {
+  size_t inner = width, inner_to = width; /* the last dims that are as they were are one piece */
+  while (rank > 0 && dims[rank - 1] == to[rank - 1]) inner *= (size_t)dims[--rank];
+  inner_to = inner;
+  if (rank > 0) inner *= (size_t)dims[rank - 1], inner_to *= (size_t)to[--rank];
+  int64_t at[TT_MAX_RANK] = {0};
+  for (;;) {
+    size_t place = 0;
+    for (int i = 0; i < rank; i++) place = place * (size_t)to[i] + (size_t)at[i];
+    memcpy(dst, src + place * inner_to, inner);
+    dst += inner;
+    int i = rank - 1;
+    while (i >= 0 && ++at[i] == dims[i]) at[i--] = 0;
+    if (i < 0) return;
+  }
+}
+
 tt_code tt_storage_to_host(tt_storage *s, void *dst, size_t bytes, tt_error *err) {
   if (s->escaped) return tt_fail(err, TT_FAILED_PRECONDITION, "", "a tensor made while tracing was used after the trace had ended");
   if (s->trace) return tt_fail(err, TT_FAILED_PRECONDITION, "", "the values of a tensor being traced are not known yet");
@@ -209,9 +230,24 @@ tt_code tt_storage_to_host(tt_storage *s, void *dst, size_t bytes, tt_error *err
   tt_code code = !to ? tt_no_memory(err, whole) : bytes ? tt_buffer_to_host(b, to, whole, err) : TT_OK;
   tt_buffer_release(b);
   if (to == dst) return code;
-  if (!code) memcpy(dst, to, bytes);
+  int64_t physical[TT_MAX_RANK];
+  tt_storage_physical(s, physical);
+  if (!code && s->padded) copy_counted(dst, to, tt_dtype_bits(s->dtype) / 8, s->rank, s->dims, physical);
+  else if (!code) memcpy(dst, to, bytes);
   tt_free(to);
   return code;
+}
+
+tt_code tt_storage_unpad(tt_storage *s, tt_error *err) {
+  if (!s->padded) return TT_OK;
+  char *host = tt_alloc(s->bytes);
+  if (!host) return tt_no_memory(err, s->bytes);
+  tt_code code = tt_storage_to_host(s, host, s->bytes, err);
+  tt_buffer *b = code ? NULL : tt_buffer_from_host(s->client, s->device, s->dtype, s->rank, s->dims, host, err);
+  tt_free(host);
+  if (!b) return code ? code : err ? err->code : TT_INTERNAL;
+  tt_storage_put(s, b);
+  return TT_OK;
 }
 
 void tt_storage_trim(tt_storage *s, size_t bytes) {

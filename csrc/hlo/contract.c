@@ -27,6 +27,16 @@ static bool mark_dims(hlo_module *m, hlo x, int n, const int *dims, bool *used) 
   return true;
 }
 
+/* x with zeros where its contracted dims, or those of what it is multiplied with, do not count. */
+static hlo masked_contraction(hlo_module *m, hlo x, hlo other, int n, const int *dims, const int *others) {
+  uint8_t symbols[HLO_MAX_RANK] = {0};
+  if (!x || !other) return NULL;
+  if (x->symbols) memcpy(symbols, x->symbols, x->rank);
+  for (int i = 0; i < n; i++)
+    if (other->symbols && !hlo_add_symbol(m, "dot", &symbols[dims[i]], other->symbols[others[i]])) return NULL;
+  return hlo_mask(m, hlo_mark(m, x, symbols), n, dims, hlo_int(m, (tt_dtype)x->dtype, 0));
+}
+
 static void put_dim_pair(hlo_module *m, const char *name, int n, const int *a, const int *b) {
   if (n == 0) return;
   hlo_put_list32(m, name, n, a);
@@ -35,28 +45,39 @@ static void put_dim_pair(hlo_module *m, const char *name, int n, const int *a, c
 
 hlo hlo_dot(hlo_module *m, hlo a, hlo b, const hlo_dot_dims *d, int precision, tt_dtype result) {
   hlo xs[] = {a, b};
-  if (!hlo_ready(m, "dot", 2, xs)) return NULL;
+  if (!hlo_ready_sized(m, "dot", 2, xs)) return NULL;
   bool used_a[HLO_MAX_RANK] = {false}, used_b[HLO_MAX_RANK] = {false};
   if (!mark_dims(m, a, d->n_batch, d->lhs_batch, used_a) || !mark_dims(m, a, d->n_contract, d->lhs_contract, used_a))
     return NULL;
   if (!mark_dims(m, b, d->n_batch, d->rhs_batch, used_b) || !mark_dims(m, b, d->n_contract, d->rhs_contract, used_b))
     return NULL;
   int64_t dims[2 * HLO_MAX_RANK];
+  uint8_t symbols[2 * HLO_MAX_RANK] = {0};
   int rank = 0;
   bool fits = true;
+  if (a->symbols || b->symbols) { /* garbage times 0 may be NaN: both sides are masked */
+    xs[0] = a = masked_contraction(m, a, b, d->n_contract, d->lhs_contract, d->rhs_contract);
+    xs[1] = b = masked_contraction(m, b, a, d->n_contract, d->rhs_contract, d->lhs_contract);
+    if (!a || !b) return NULL;
+  }
   for (int i = 0; i < d->n_batch; i++) {
     fits = fits && a->dims[d->lhs_batch[i]] == b->dims[d->rhs_batch[i]];
+    if (a->symbols) symbols[rank] = a->symbols[d->lhs_batch[i]];
+    if (b->symbols && !hlo_add_symbol(m, "dot", &symbols[rank], b->symbols[d->rhs_batch[i]])) return NULL;
     dims[rank++] = a->dims[d->lhs_batch[i]];
   }
   for (int i = 0; i < d->n_contract; i++) fits = fits && a->dims[d->lhs_contract[i]] == b->dims[d->rhs_contract[i]];
   if (!fits) return hlo_mismatch(m, "dot", a, b);
   for (int i = 0; i < a->rank; i++)
-    if (!used_a[i]) dims[rank++] = a->dims[i];
+    if (!used_a[i]) symbols[rank] = a->symbols ? a->symbols[i] : 0, dims[rank++] = a->dims[i];
   for (int i = 0; i < b->rank; i++)
-    if (!used_b[i]) dims[rank++] = b->dims[i];
-  if (hlo_wide_integer(m, result)) return hlo_dot64(m, a, b, d, result, rank, dims);
+    if (!used_b[i]) symbols[rank] = b->symbols ? b->symbols[i] : 0, dims[rank++] = b->dims[i];
+  if (hlo_wide_integer(m, result)) {
+    hlo wide = hlo_dot64(m, a, b, d, result, rank, dims);
+    return wide ? hlo_mark(m, wide, symbols) : NULL;
+  }
   hlo r = hlo_new(m, result, rank, dims);
-  if (!r) return NULL;
+  if (!r || !hlo_set_symbols(m, r, symbols)) return NULL;
   hlo_open(m, 1, &r);
   hlo_put(m, "stablehlo.dot_general ");
   hlo_put_values(m, 2, xs);

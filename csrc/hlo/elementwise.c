@@ -12,7 +12,7 @@ static bool is_floating(tt_dtype t) { return (t >= TT_F16 && t <= TT_F64) || (t 
 /* `%r = stablehlo.op %a, %b : type`: for operations whose operands and result are of one type. */
 static hlo same_type(hlo_module *m, const char *op, int n, const hlo *xs) {
   hlo r = hlo_new(m, xs[0]->dtype, xs[0]->rank, xs[0]->dims);
-  if (!r) return NULL;
+  if (!hlo_carry(m, op, r, n, xs)) return NULL;
   if (strchr(op, '.')) {
     hlo_open_generic(m, op, 1, &r, n, xs);
     hlo_put_signature(m, n, xs, 1, &r);
@@ -31,7 +31,7 @@ static hlo same_type(hlo_module *m, const char *op, int n, const hlo *xs) {
 
 static hlo generic(hlo_module *m, const char *op, tt_dtype t, int rank, const int64_t *dims, int n, const hlo *xs) {
   hlo r = hlo_new(m, t, rank, dims);
-  if (!r) return NULL;
+  if (!hlo_carry(m, op, r, n, xs)) return NULL;
   hlo_open_generic(m, op, 1, &r, n, xs);
   hlo_put_signature(m, n, xs, 1, &r);
   return r;
@@ -39,7 +39,7 @@ static hlo generic(hlo_module *m, const char *op, tt_dtype t, int rank, const in
 
 /* Broadcasts rank-0 operands to the dims of the others. False if dims disagree or an error stands. */
 static bool align(hlo_module *m, const char *op, int n, hlo *xs) {
-  if (!hlo_ready(m, op, n, xs)) return false;
+  if (!hlo_ready_sized(m, op, n, xs)) return false;
   hlo wide = xs[0];
   for (int i = 1; i < n; i++)
     if (xs[i]->rank > wide->rank) wide = xs[i];
@@ -51,7 +51,7 @@ static bool align(hlo_module *m, const char *op, int n, hlo *xs) {
 }
 
 hlo hlo_unary(hlo_module *m, const char *op, hlo x) {
-  if (!hlo_ready(m, op, 1, &x)) return NULL;
+  if (!hlo_ready_sized(m, op, 1, &x)) return NULL;
   static const char *const predicates[] = {"is_finite", "chlo.is_inf", "chlo.is_neg_inf", "chlo.is_pos_inf"};
   for (size_t i = 0; i < sizeof predicates / sizeof *predicates; i++)
     if (!strcmp(op, predicates[i])) return generic(m, op, TT_BOOL, x->rank, x->dims, 1, &x);
@@ -93,7 +93,7 @@ hlo hlo_binary(hlo_module *m, const char *op, hlo a, hlo b) {
 }
 
 hlo hlo_binary_scalar(hlo_module *m, const char *op, hlo x, double v) {
-  if (!hlo_ready(m, op, 1, &x)) return NULL;
+  if (!hlo_ready_sized(m, op, 1, &x)) return NULL;
   return hlo_binary(m, op, x, hlo_float(m, x->dtype, v));
 }
 
@@ -102,7 +102,7 @@ hlo hlo_compare(hlo_module *m, const char *direction, hlo a, hlo b) {
   if (!align(m, "compare", 2, xs) || !hlo_agree(m, "compare", xs[0], xs[1]) || !hlo_ordered(m, direction, xs[0]))
     return NULL;
   hlo r = hlo_new(m, TT_BOOL, xs[0]->rank, xs[0]->dims);
-  if (!r) return NULL;
+  if (!hlo_carry(m, "compare", r, 2, xs)) return NULL;
   hlo_open(m, 1, &r);
   hlo_put(m, "stablehlo.compare ");
   hlo_put(m, direction);
@@ -118,7 +118,7 @@ hlo hlo_select(hlo_module *m, hlo pred, hlo on_true, hlo on_false) {
   if (pred->dtype != TT_BOOL)
     return hlo_fail(m, TT_INTERNAL, "hlo select: expected a predicate of i1, got %s", tt_dtype_hlo(pred->dtype));
   hlo r = hlo_new(m, on_true->dtype, xs[1]->rank, xs[1]->dims);
-  if (!r) return NULL;
+  if (!hlo_carry(m, "select", r, 3, xs)) return NULL;
   hlo_open(m, 1, &r);
   hlo_put(m, "stablehlo.select ");
   hlo_put_values(m, 3, xs);
@@ -149,7 +149,7 @@ hlo hlo_complex_of(hlo_module *m, hlo re, hlo im) {
 static hlo plain_convert(hlo_module *m, hlo x, tt_dtype t) {
   if (!x || x->dtype == t) return x;
   hlo r = hlo_new(m, t, x->rank, x->dims);
-  if (!r) return NULL;
+  if (!hlo_carry(m, "convert", r, 1, &x)) return NULL;
   hlo_open(m, 1, &r);
   hlo_put(m, "stablehlo.convert ");
   hlo_put_value(m, x);
@@ -175,7 +175,7 @@ static hlo byte_of(hlo_module *m, hlo x) {
 }
 
 hlo hlo_convert(hlo_module *m, hlo x, tt_dtype t) {
-  if (!hlo_ready(m, "convert", 1, &x)) return NULL;
+  if (!hlo_ready_sized(m, "convert", 1, &x)) return NULL;
   if (x->dtype == t) return x;
   if (x->dtype == TT_F4X2 || t == TT_F4X2)
     return hlo_fail(m, TT_UNIMPLEMENTED, "%s is packed and not converted to %s", tt_dtype_name((tt_dtype)x->dtype), tt_dtype_name(t));

@@ -35,7 +35,11 @@ static int batch_dims(hlo_module *m, const char *op, hlo indices, int index_vect
 
 hlo hlo_gather(hlo_module *m, hlo x, hlo indices, const hlo_gather_dims *d) {
   hlo xs[] = {x, indices};
-  if (!hlo_ready(m, "gather", 2, xs)) return NULL;
+  if (!hlo_ready_sized(m, "gather", 2, xs)) return NULL;
+  uint8_t symbols[2 * HLO_MAX_RANK] = {0}, of_batch[HLO_MAX_RANK], of_offset[HLO_MAX_RANK];
+  for (int i = 0, k = 0; i < indices->rank; i++)
+    if (i != d->index_vector_dim) of_batch[k++] = indices->symbols ? indices->symbols[i] : 0;
+    else if (indices->symbols && indices->symbols[i]) return hlo_refuse_sized(m, "gather"), NULL;
   int64_t batch[HLO_MAX_RANK], offset[HLO_MAX_RANK], dims[2 * HLO_MAX_RANK];
   int n_batch = batch_dims(m, "gather", indices, d->index_vector_dim, d->n_start, batch), n_offset = 0;
   if (n_batch < 0) return NULL;
@@ -44,7 +48,10 @@ hlo hlo_gather(hlo_module *m, hlo x, hlo indices, const hlo_gather_dims *d) {
     if (d->slice_sizes[i] < 0 || d->slice_sizes[i] > x->dims[i] || (collapsed && d->slice_sizes[i] != 1))
       return hlo_fail(m, TT_INTERNAL, "hlo gather: slice size %lld does not fit dim %d of size %lld",
                       (long long)d->slice_sizes[i], i, (long long)x->dims[i]);
-    if (!collapsed) offset[n_offset++] = d->slice_sizes[i];
+    /* A marked dim is taken whole: places in it would be clamped to its capacity. */
+    uint8_t symbol = x->symbols ? x->symbols[i] : 0;
+    if (symbol && (collapsed || d->slice_sizes[i] != x->dims[i])) return hlo_refuse_sized(m, "gather"), NULL;
+    if (!collapsed) of_offset[n_offset] = symbol, offset[n_offset++] = d->slice_sizes[i];
   }
   for (int i = 0; i < d->n_start; i++)
     if (!hlo_check_dim(m, "gather", d->start_index_map[i], x->rank)) return NULL;
@@ -55,10 +62,11 @@ hlo hlo_gather(hlo_module *m, hlo x, hlo indices, const hlo_gather_dims *d) {
     bool is_offset = contains(d->n_offset, d->offset, i);
     if (is_offset ? o == n_offset : b == n_batch)
       return hlo_fail(m, TT_INTERNAL, "hlo gather: offset dims are out of range");
+    symbols[i] = is_offset ? of_offset[o] : of_batch[b];
     dims[i] = is_offset ? offset[o++] : batch[b++];
   }
   hlo r = hlo_new(m, x->dtype, rank, dims);
-  if (!r) return NULL;
+  if (!r || !hlo_set_symbols(m, r, symbols)) return NULL;
   hlo_open_generic(m, "gather", 1, &r, 2, xs);
   hlo_put(m, " {dimension_numbers = #stablehlo.gather<");
   put_numbers(m, "offset_dims", d->n_offset, d->offset);

@@ -13,6 +13,7 @@ typedef struct hlo_value {
   uint32_t id;
   uint8_t dtype, rank;     /* tt_dtype */
   const int64_t *dims;     /* rank entries */
+  const uint8_t *symbols;  /* NULL, or rank entries: 0, or 1 + the symbol whose value says how much of the dim counts */
 } hlo_value;
 typedef const hlo_value *hlo;
 
@@ -153,6 +154,18 @@ typedef struct hlo_conv_dims { /* layouts are given as positions: [0] batch, [1]
   int64_t feature_groups, batch_groups;
 } hlo_conv_dims;
 hlo hlo_convolution(hlo_module *m, hlo x, hlo kernel, const hlo_conv_dims *d, int precision, tt_dtype result);
+
+/* ---- sizes known at run time (sized.c) ---- */
+/* size gives a symbol's value, rank 0 of i32. Before the first marked value. */
+void hlo_set_sizes(hlo_module *m, hlo (*size)(void *user, int symbol), void *user);
+hlo hlo_mark(hlo_module *m, hlo x, const uint8_t *symbols); /* x, with these marks: x->rank entries */
+bool hlo_is_sized(hlo x); /* has a marked dim */
+/* x with fill, rank 0, in all that does not count along dims; x itself if that is nothing. */
+hlo hlo_mask(hlo_module *m, hlo x, int n_dims, const int *dims, hlo fill);
+/* How many elements of dims count, as a number of t. */
+hlo hlo_count(hlo_module *m, hlo x, int n_dims, const int *dims, tt_dtype t);
+/* Concatenation to a dim of length places, of which all xs together fill a beginning; rest is garbage. */
+hlo hlo_concat_sized(hlo_module *m, int n, const hlo *xs, int dim, int64_t length);
 
 /* ---- the rest ---- */
 /* Random bits by counter (THREE_FRY): state is ui64[2], t an unsigned dtype. *state_out, which may be NULL, gets the

@@ -94,7 +94,7 @@ static bool visible(const hlo_module *m, hlo x) {
   return false;
 }
 
-bool hlo_ready(hlo_module *m, const char *op, int n, const hlo *xs) {
+bool hlo_ready_sized(hlo_module *m, const char *op, int n, const hlo *xs) {
   if (hlo_failed(m)) return false;
   for (int i = 0; i < n; i++) {
     if (!xs[i]) hlo_fail(m, TT_INTERNAL, "hlo %s: operand %d is missing", op, i);
@@ -102,6 +102,13 @@ bool hlo_ready(hlo_module *m, const char *op, int n, const hlo *xs) {
     else continue;
     return false;
   }
+  return true;
+}
+
+bool hlo_ready(hlo_module *m, const char *op, int n, const hlo *xs) {
+  if (!hlo_ready_sized(m, op, n, xs)) return false;
+  for (int i = 0; i < n; i++)
+    if (hlo_is_sized(xs[i])) return hlo_refuse_sized(m, op);
   return true;
 }
 
@@ -368,7 +375,7 @@ static void put_function(hlo_module *m, int n_results, const hlo *results, const
 
 static const char *finish(hlo_module *m, bool module, int n_results, const hlo *results, const int *donated_to,
                           size_t *length, tt_error *err) {
-  if (!hlo_ready(m, "return", n_results, results) || !check_donation(m, n_results, results, donated_to)) {
+  if (!hlo_ready_sized(m, "return", n_results, results) || !check_donation(m, n_results, results, donated_to)) {
     hlo_get_error(m, err);
     return NULL;
   }

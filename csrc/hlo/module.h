@@ -41,12 +41,15 @@ struct hlo_module {
   int depth;
   hlo *parameters;
   int n_parameters, cap_parameters;
+  hlo (*size)(void *user, int symbol);
+  void *size_user;
   hlo_interned *interned; /* open addressing; cap_interned is a power of two */
   size_t n_interned, cap_interned;
 };
 
 /* True if the module has no error, and all values are there and may be used here. op is for the message. */
-bool hlo_ready(hlo_module *m, const char *op, int n, const hlo *xs);
+bool hlo_ready(hlo_module *m, const char *op, int n, const hlo *xs); /* refuses values of run-time sizes */
+bool hlo_ready_sized(hlo_module *m, const char *op, int n, const hlo *xs); /* takes them */
 hlo hlo_new(hlo_module *m, tt_dtype t, int rank, const int64_t *dims);
 /* Sticks "hlo op: expected WANT, got GOT". */
 hlo hlo_mismatch(hlo_module *m, const char *op, hlo want, hlo got);
@@ -64,6 +67,13 @@ hlo hlo_convolution_by_places(hlo_module *m, hlo x, hlo kernel, const hlo_conv_d
                               const int64_t *dims);
 hlo hlo_dft(hlo_module *m, hlo x, const char *type, int n, const int64_t *length); /* as hlo_fft, of any length */
 bool hlo_dft_is_large(int64_t n); /* n has prime factors for which libtpu's transform takes memory of their square */
+/* ---- marks of run-time sizes (sized.c). False with an error ---- */
+bool hlo_set_symbols(hlo_module *m, hlo r, const uint8_t *symbols);
+bool hlo_add_symbol(hlo_module *m, const char *op, uint8_t *to, uint8_t symbol);
+/* r gets the marks of the operands that have its rank. */
+bool hlo_carry(hlo_module *m, const char *op, hlo r, int n, const hlo *xs);
+bool hlo_reshape_symbols(hlo_module *m, hlo x, hlo r);
+bool hlo_refuse_sized(hlo_module *m, const char *op);
 
 /* ---- printing ---- */
 void hlo_open(hlo_module *m, int n, const hlo *results); /* "    %3, %4 = " */

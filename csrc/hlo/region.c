@@ -87,16 +87,29 @@ static bool reduced_dims(hlo_module *m, hlo x, int n_dims, const int *dims, int 
   return true;
 }
 
+/* The dims that are left keep their marks. */
+static bool kept_symbols(hlo_module *m, hlo x, int n_dims, const int *dims, hlo r) {
+  if (!x->symbols) return true;
+  uint8_t symbols[HLO_MAX_RANK];
+  for (int i = 0, k = 0; i < x->rank; i++) {
+    bool gone = false;
+    for (int d = 0; d < n_dims; d++) gone |= dims[d] == i;
+    if (!gone) symbols[k++] = x->symbols[i];
+  }
+  return hlo_set_symbols(m, r, symbols);
+}
+
 hlo hlo_reduce(hlo_module *m, const char *op, hlo x, hlo init, int n_dims, const int *dims) {
   hlo xs[] = {x, init};
-  if (!hlo_ready(m, "reduce", 2, xs)) return NULL;
+  if (!hlo_ready_sized(m, "reduce", 2, xs)) return NULL;
   int rank;
   int64_t left[HLO_MAX_RANK];
   if (init->rank || init->dtype != x->dtype) return hlo_mismatch(m, "reduce", x, init);
   if (!reduced_dims(m, x, n_dims, dims, &rank, left) || !hlo_ordered(m, op, x)) return NULL;
   if (n_dims == 0) return hlo_binary(m, op, init, x);
-  hlo r = hlo_new(m, x->dtype, rank, left);
-  if (!r) return NULL;
+  x = xs[0] = hlo_mask(m, x, n_dims, dims, init);
+  hlo r = x ? hlo_new(m, x->dtype, rank, left) : NULL;
+  if (!r || !kept_symbols(m, x, n_dims, dims, r)) return NULL;
   hlo_open(m, 1, &r);
   hlo_put(m, "stablehlo.reduce(");
   hlo_put_value(m, x);
@@ -112,7 +125,7 @@ hlo hlo_reduce(hlo_module *m, const char *op, hlo x, hlo init, int n_dims, const
 void hlo_reduce_n(hlo_module *m, int n, const hlo *xs, const hlo *inits, int n_dims, const int *dims, hlo_body *body,
                   void *user, hlo *results) {
   for (int i = 0; i < n; i++) results[i] = NULL;
-  if (!hlo_ready(m, "reduce", n, xs) || !hlo_ready(m, "reduce", n, inits)) return;
+  if (!hlo_ready_sized(m, "reduce", n, xs) || !hlo_ready(m, "reduce", n, inits)) return;
   hlo *operands = hlo_alloc(m, 4 * (size_t)n * sizeof *operands), *made = operands ? operands + 2 * n : NULL,
       *given = made ? made + n : NULL;
   hlo_type *types = hlo_alloc(m, 2 * (size_t)n * sizeof *types);
@@ -120,8 +133,13 @@ void hlo_reduce_n(hlo_module *m, int n, const hlo *xs, const hlo *inits, int n_d
   int64_t left[HLO_MAX_RANK];
   if (!operands || !types || !reduction_operands(m, "reduce", n, xs, inits, operands, types)) return;
   if (!reduced_dims(m, xs[0], n_dims, dims, &rank, left)) return;
-  for (int i = 0; i < n; i++)
-    if (!(made[i] = hlo_new(m, xs[i]->dtype, rank, left))) return;
+  for (int i = 0; i < n; i++) {
+    /* Marks meet in the body: what one operand lacks counts as well as what another has. */
+    for (int k = 0; k < n; k++)
+      if (xs[k]->symbols && !xs[i]->symbols) operands[i] = hlo_mark(m, xs[i], xs[k]->symbols);
+    if (!(operands[i] = hlo_mask(m, operands[i], n_dims, dims, inits[i]))) return;
+    if (!(made[i] = hlo_new(m, xs[i]->dtype, rank, left)) || !kept_symbols(m, operands[i], n_dims, dims, made[i])) return;
+  }
   hlo_open_generic(m, "reduce", n, made, 2 * n, operands);
   hlo_put(m, " (");
   if (!hlo_region(m, true, 2 * n, types, body, user, n, given) || !check_body(m, "reduce", n, given, types)) return;

@@ -31,11 +31,12 @@ static hlo open_new(hlo_module *m, const char *op, tt_dtype t, int rank, const i
 }
 
 hlo hlo_reshape(hlo_module *m, hlo x, int rank, const int64_t *dims) {
-  if (!hlo_ready(m, "reshape", 1, &x)) return NULL;
+  if (!hlo_ready_sized(m, "reshape", 1, &x)) return NULL;
   if (equal_dims(x, rank, dims)) return x;
   hlo r = open_new(m, "reshape", x->dtype, rank, dims, 1, &x);
   if (!r) return NULL;
   if (product(rank, dims) != hlo_numel(x)) return hlo_mismatch(m, "reshape", x, r);
+  if (!hlo_reshape_symbols(m, x, r)) return NULL;
   hlo_put_signature(m, 1, &x, 1, &r);
   return r;
 }
@@ -46,8 +47,9 @@ hlo hlo_flatten(hlo_module *m, hlo x) {
 }
 
 hlo hlo_transpose(hlo_module *m, hlo x, const int *perm) {
-  if (!hlo_ready(m, "transpose", 1, &x)) return NULL;
+  if (!hlo_ready_sized(m, "transpose", 1, &x)) return NULL;
   int64_t dims[HLO_MAX_RANK];
+  uint8_t symbols[HLO_MAX_RANK];
   bool seen[HLO_MAX_RANK] = {false}, identity = true;
   for (int i = 0; i < x->rank; i++) {
     if (!hlo_check_dim(m, "transpose", perm[i], x->rank)) return NULL;
@@ -55,17 +57,19 @@ hlo hlo_transpose(hlo_module *m, hlo x, const int *perm) {
     seen[perm[i]] = true;
     identity = identity && perm[i] == i;
     dims[i] = x->dims[perm[i]];
+    symbols[i] = x->symbols ? x->symbols[perm[i]] : 0;
   }
   if (identity) return x;
   hlo r = open_new(m, "transpose", x->dtype, x->rank, dims, 1, &x);
-  if (!r) return NULL;
+  if (!r || !hlo_set_symbols(m, r, symbols)) return NULL;
   hlo_put_list32(m, ", dims = ", x->rank, perm);
   hlo_put_signature(m, 1, &x, 1, &r);
   return r;
 }
 
 hlo hlo_broadcast(hlo_module *m, hlo x, int rank, const int64_t *dims, const int *where) {
-  if (!hlo_ready(m, "broadcast", 1, &x)) return NULL;
+  if (!hlo_ready_sized(m, "broadcast", 1, &x)) return NULL;
+  uint8_t symbols[HLO_MAX_RANK] = {0};
   bool identity = true;
   for (int i = 0; i < x->rank; i++) {
     if (!hlo_check_dim(m, "broadcast", where[i], rank)) return NULL;
@@ -74,25 +78,33 @@ hlo hlo_broadcast(hlo_module *m, hlo x, int rank, const int64_t *dims, const int
       return hlo_fail(m, TT_INTERNAL, "hlo broadcast: expected dim %d of size %lld or 1, got %lld", i,
                       (long long)dims[where[i]], (long long)x->dims[i]);
     identity = identity && where[i] == i;
+    if (x->symbols) symbols[where[i]] = x->symbols[i];
   }
   if (identity && equal_dims(x, rank, dims)) return x;
   hlo r = open_new(m, "broadcast_in_dim", x->dtype, rank, dims, 1, &x);
-  if (!r) return NULL;
+  if (!r || !hlo_set_symbols(m, r, symbols)) return NULL;
   hlo_put_list32(m, ", dims = ", x->rank, where);
   hlo_put_signature(m, 1, &x, 1, &r);
   return r;
 }
 
 hlo hlo_broadcast_to(hlo_module *m, hlo x, int rank, const int64_t *dims) {
-  if (!hlo_ready(m, "broadcast", 1, &x)) return NULL;
+  if (!hlo_ready_sized(m, "broadcast", 1, &x)) return NULL;
   if (x->rank > rank) return hlo_fail(m, TT_INTERNAL, "hlo broadcast: rank %d does not fit in rank %d", x->rank, rank);
   int where[HLO_MAX_RANK];
   for (int i = 0; i < x->rank; i++) where[i] = rank - x->rank + i;
   return hlo_broadcast(m, x, rank, dims, where);
 }
 
+/* A marked dim is taken whole or not at all: of a part it is not known how much counts. */
+static bool whole_where_sized(hlo_module *m, const char *op, hlo x, const int64_t *dims) {
+  for (int i = 0; x->symbols && i < x->rank; i++)
+    if (x->symbols[i] && dims[i] != x->dims[i]) return hlo_refuse_sized(m, op);
+  return true;
+}
+
 hlo hlo_slice(hlo_module *m, hlo x, const int64_t *start, const int64_t *limit, const int64_t *stride) {
-  if (!hlo_ready(m, "slice", 1, &x)) return NULL;
+  if (!hlo_ready_sized(m, "slice", 1, &x)) return NULL;
   int64_t dims[HLO_MAX_RANK];
   for (int i = 0; i < x->rank; i++) {
     int64_t step = stride ? stride[i] : 1;
@@ -102,8 +114,9 @@ hlo hlo_slice(hlo_module *m, hlo x, const int64_t *start, const int64_t *limit, 
     dims[i] = (limit[i] - start[i] + step - 1) / step;
   }
   if (equal_dims(x, x->rank, dims)) return x; /* all of each dim: no other slice is as large */
+  if (!whole_where_sized(m, "slice", x, dims)) return NULL;
   hlo r = open_new(m, "slice", x->dtype, x->rank, dims, 1, &x);
-  if (!r) return NULL;
+  if (!hlo_carry(m, "slice", r, 1, &x)) return NULL;
   for (int i = 0; i < x->rank; i++) {
     hlo_put(m, i ? ", " : " [");
     hlo_put_int(m, start[i]);
@@ -119,7 +132,7 @@ hlo hlo_slice(hlo_module *m, hlo x, const int64_t *start, const int64_t *limit, 
 }
 
 hlo hlo_slice_dim(hlo_module *m, hlo x, int dim, int64_t start, int64_t limit, int64_t stride) {
-  if (!hlo_ready(m, "slice", 1, &x) || !hlo_check_dim(m, "slice", dim, x->rank)) return NULL;
+  if (!hlo_ready_sized(m, "slice", 1, &x) || !hlo_check_dim(m, "slice", dim, x->rank)) return NULL;
   int64_t from[HLO_MAX_RANK] = {0}, to[HLO_MAX_RANK], step[HLO_MAX_RANK];
   for (int i = 0; i < x->rank; i++) to[i] = x->dims[i], step[i] = 1;
   from[dim] = start;
@@ -140,7 +153,7 @@ static bool check_starts(hlo_module *m, const char *op, int n, const hlo *starts
 }
 
 hlo hlo_dynamic_slice(hlo_module *m, hlo x, const hlo *starts, const int64_t *sizes) {
-  if (!hlo_ready(m, "dynamic_slice", 1, &x) || !hlo_ready(m, "dynamic_slice", x->rank, starts)) return NULL;
+  if (!hlo_ready_sized(m, "dynamic_slice", 1, &x) || !hlo_ready(m, "dynamic_slice", x->rank, starts)) return NULL;
   if (!check_starts(m, "dynamic_slice", x->rank, starts)) return NULL;
   for (int i = 0; i < x->rank; i++)
     if (sizes[i] < 0 || sizes[i] > x->dims[i])
@@ -149,8 +162,9 @@ hlo hlo_dynamic_slice(hlo_module *m, hlo x, const hlo *starts, const int64_t *si
   if (equal_dims(x, x->rank, sizes)) return x; /* starts are clamped to 0 */
   hlo xs[HLO_MAX_RANK + 1] = {x};
   memcpy(xs + 1, starts, x->rank * sizeof *xs);
+  if (!whole_where_sized(m, "dynamic_slice", x, sizes)) return NULL;
   hlo r = open_new(m, "dynamic_slice", x->dtype, x->rank, sizes, x->rank + 1, xs);
-  if (!r) return NULL;
+  if (!hlo_carry(m, "dynamic_slice", r, 1, &x)) return NULL;
   hlo_put_list(m, ", sizes = ", x->rank, sizes);
   hlo_put_signature(m, x->rank + 1, xs, 1, &r);
   return r;
@@ -174,7 +188,7 @@ hlo hlo_dynamic_update_slice(hlo_module *m, hlo x, hlo update, const hlo *starts
 
 hlo hlo_pad(hlo_module *m, hlo x, hlo value, const int64_t *low, const int64_t *high, const int64_t *interior) {
   hlo xs[] = {x, value};
-  if (!hlo_ready(m, "pad", 2, xs)) return NULL;
+  if (!hlo_ready_sized(m, "pad", 2, xs)) return NULL;
   if (value->rank || value->dtype != x->dtype) return hlo_mismatch(m, "pad", x, value);
   int64_t dims[HLO_MAX_RANK], zeros[HLO_MAX_RANK] = {0};
   bool identity = true;
@@ -184,10 +198,12 @@ hlo hlo_pad(hlo_module *m, hlo x, hlo value, const int64_t *low, const int64_t *
     int64_t inner = x->dims[i] > 1 ? (x->dims[i] - 1) * interior[i] : 0;
     dims[i] = low[i] + x->dims[i] + inner + high[i];
     identity = identity && !low[i] && !high[i] && !inner;
+    /* Moved towards the end of its dim, what counts still comes first. */
+    if (x->symbols && x->symbols[i] && (low[i] < 0 || low[i] + high[i] || inner)) return hlo_refuse_sized(m, "pad"), NULL;
   }
   if (identity) return x;
   hlo r = open_new(m, "pad", x->dtype, x->rank, dims, 2, xs);
-  if (!r) return NULL;
+  if (!hlo_carry(m, "pad", r, 1, &x)) return NULL;
   hlo_put_list(m, ", low = ", x->rank, low);
   hlo_put_list(m, ", high = ", x->rank, high);
   hlo_put_list(m, ", interior = ", x->rank, interior);
@@ -196,7 +212,7 @@ hlo hlo_pad(hlo_module *m, hlo x, hlo value, const int64_t *low, const int64_t *
 }
 
 hlo hlo_concat(hlo_module *m, int n, const hlo *xs, int dim) {
-  if (!hlo_ready(m, "concatenate", n, xs)) return NULL;
+  if (!hlo_ready_sized(m, "concatenate", n, xs)) return NULL;
   if (n < 1) return hlo_fail(m, TT_INTERNAL, "hlo concatenate: no operands");
   if (!hlo_check_dim(m, "concatenate", dim, xs[0]->rank)) return NULL;
   if (n == 1) return xs[0];
@@ -209,7 +225,8 @@ hlo hlo_concat(hlo_module *m, int n, const hlo *xs, int dim) {
     dims[dim] += xs[k]->dims[dim];
   }
   hlo r = open_new(m, "concatenate", xs[0]->dtype, xs[0]->rank, dims, n, xs);
-  if (!r) return NULL;
+  if (!hlo_carry(m, "concatenate", r, n, xs)) return NULL;
+  if (r->symbols && r->symbols[dim]) return hlo_refuse_sized(m, "concatenate"), NULL;
   hlo_put(m, ", dim = ");
   hlo_put_int(m, dim);
   hlo_put_signature(m, n, xs, 1, &r);
@@ -231,7 +248,7 @@ hlo hlo_reverse(hlo_module *m, hlo x, int n, const int *dims) {
 }
 
 hlo hlo_squeeze_dim(hlo_module *m, hlo x, int dim) {
-  if (!hlo_ready(m, "squeeze", 1, &x) || !hlo_check_dim(m, "squeeze", dim, x->rank)) return NULL;
+  if (!hlo_ready_sized(m, "squeeze", 1, &x) || !hlo_check_dim(m, "squeeze", dim, x->rank)) return NULL;
   if (x->dims[dim] != 1)
     return hlo_fail(m, TT_INTERNAL, "hlo squeeze: expected dim %d of size 1, got %lld", dim, (long long)x->dims[dim]);
   int64_t dims[HLO_MAX_RANK];
@@ -241,7 +258,7 @@ hlo hlo_squeeze_dim(hlo_module *m, hlo x, int dim) {
 }
 
 hlo hlo_unsqueeze(hlo_module *m, hlo x, int dim) {
-  if (!hlo_ready(m, "unsqueeze", 1, &x) || !hlo_check_dim(m, "unsqueeze", dim, x->rank + 1)) return NULL;
+  if (!hlo_ready_sized(m, "unsqueeze", 1, &x) || !hlo_check_dim(m, "unsqueeze", dim, x->rank + 1)) return NULL;
   int64_t dims[HLO_MAX_RANK + 1];
   for (int i = 0, k = 0; i <= x->rank; i++) dims[i] = i == dim ? 1 : x->dims[k++];
   return hlo_reshape(m, x, x->rank + 1, dims);

@@ -11,11 +11,12 @@ void rule_arange(tt_ctx *c) { /* (start, end, step), for range too; hlo: how man
   const tt_want *w = &c->want[0];
   int given = c->op->hlo[0] - '0';
   bool has_start = given > 1, has_step = given > 2;
-  double start = has_start ? tt_number_of(c, 0, 0) : 0, step = has_step ? tt_number_of(c, 2, 1) : 1;
+  bool moves = c->op->flags & OP_RANGE && tt_in_dtype(c, 0) == TT_I64 && tt_in_dtype(c, 1) == TT_I64;
+  double start = has_start && !moves ? tt_number_of(c, 0, 0) : 0, step = has_step ? tt_number_of(c, 2, 1) : 1;
   double furthest = fabs(start) + fabs(step) * (double)(w->rank ? w->dims[0] : 0);
   bool whole = start == trunc(start) && step == trunc(step) && furthest < 0x1p53;
   tt_dtype t = tt_is_integral(w->dtype) || w->dtype == TT_BOOL || whole ? TT_I64 : TT_F64;
-  if (t == TT_I64 && furthest < INT32_MAX) t = TT_I32;
+  if (t == TT_I64 && furthest < INT32_MAX && !moves) t = TT_I32;
   if (t == TT_F64 && tt_is_complex(w->dtype)) t = TT_C128;
   hlo x = hlo_iota(m, t == TT_C128 ? TT_F64 : t, w->rank, w->dims, 0);
   x = hlo_convert(m, x, t);

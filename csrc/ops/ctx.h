@@ -29,6 +29,9 @@ int tt_operand_count(const tt_variant *v);
 /* An integral scalar argument of value 1, such as add's alpha when it is not given: static, so that nothing is multiplied by it. */
 bool tt_scalar_is_one(const tt_arg *a);
 
+/* True if args are a range of integers, (start, end, ...), whose start is a run-time number: OP_RANGE. */
+bool tt_range_moves(const tt_op *op, const tt_arg *args);
+
 /* Sets c->promoted and c->dtype from the row and the arguments (promote.c). */
 void tt_ctx_promote(tt_ctx *c);
 #endif

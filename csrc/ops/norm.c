@@ -25,7 +25,7 @@ static hlo sum(hlo_module *m, hlo x, const axes *a) {
 }
 
 static hlo mean(hlo_module *m, hlo x, const axes *a) {
-  return hlo_binary_scalar(m, "divide", sum(m, x, a), (double)a->count);
+  return x ? hlo_binary(m, "divide", sum(m, x, a), hlo_count(m, x, a->n_reduced, a->reduced, (tt_dtype)x->dtype)) : NULL;
 }
 
 static hlo spread(hlo_module *m, hlo v, hlo like, const axes *a) { /* over the reduced dims */

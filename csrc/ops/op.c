@@ -192,6 +192,11 @@ bool tt_scalar_is_one(const tt_arg *a) {
   return a->tag == TT_ARG_SCALAR && (a->dtype == TT_I64 || a->dtype == TT_BOOL) && a->number.i == 1;
 }
 
+bool tt_range_moves(const tt_op *op, const tt_arg *args) {
+  return op->flags & OP_RANGE && args[0].tag == TT_ARG_SCALAR && args[0].dtype == TT_I64 && args[1].tag == TT_ARG_SCALAR &&
+         args[1].dtype == TT_I64;
+}
+
 bool tt_in_is_one(tt_ctx *c, int i) {
   const tt_arg *a = arg(c, i);
   return a->tag == TT_ARG_NONE || tt_scalar_is_one(a);

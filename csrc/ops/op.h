@@ -19,6 +19,7 @@ enum {
   OP_MATMUL = 2,          /* float32 precision is part of the key */
   OP_RANDOM = 4,          /* draws from a generator */
   OP_REAL = 16,           /* torch refuses complex operands, which the formula would take */
+  OP_RANGE = 32,          /* (start, end, step): of integers, the start is a run-time number */
   OP_COMPUTE_F32 = 8      /* f16 and bf16 operands are computed in f32 and rounded once at the end, as torch CPU does */
 };
 
@@ -94,6 +95,10 @@ void tt_require(tt_ctx *c, hlo ok, hlo about, tt_code code, const char *format, 
 /* That index is in [0, n), with wrap in [-n, n). */
 void tt_require_index(tt_ctx *c, hlo index, int64_t n, bool wrap, tt_code code, const char *format, ...)
     __attribute__((format(printf, 6, 7)));
+
+/* True of rules that are right where sizes are known at run time only (hlo/sized.h): they take no size of an operand for
+ * a number, but by hlo_count, and fold no constant over a dim. */
+bool tt_rule_is_sized(tt_rule *rule);
 
 /* ---- dtype facts ---- */
 bool tt_is_float(tt_dtype t);    /* f16 ... f64 and the f8 and f4 family */

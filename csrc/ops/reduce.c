@@ -67,7 +67,7 @@ void rule_sum(tt_ctx *c) {
   tt_dtype own = (tt_dtype)tt_in_dtype(c, 0);
   if (what == 'n' && tt_is_float(own)) x = choose_number(m, is_nan(m, x), 0, x);
   hlo r = what == 'p' && n ? hlo_reduce(m, "multiply", x, constant_like(m, x, 1), n, dims) : what == 'p' ? x : total(m, x, n, dims);
-  if (what == 'm') r = quo(m, r, constant_like(m, r, (double)count_of(x, n, dims)));
+  if (what == 'm' && r) r = quo(m, r, hlo_count(m, x, n, dims, (tt_dtype)r->dtype));
   c->result[0] = wanted(c, 0, r);
 }
 

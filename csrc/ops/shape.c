@@ -30,15 +30,18 @@ static int wrapped(int64_t dim, int rank) { return (int)(dim < 0 ? dim + rank : 
 void rule_cat(tt_ctx *c) {
   const tt_want *w = &c->want[0];
   int n = tt_count(c, 0), kept = 0, dim = tt_dim(c, 1, w->rank, 0);
+  bool sized = false;
   hlo *xs = hlo_alloc(c->m, (size_t)(n + 1) * sizeof *xs);
   if (!xs) return;
   for (int e = 0; e < n; e++) {
     hlo x = tt_elem_as(c, 0, e, w->dtype);
     if (!x) return;
     if (x->rank == 1 && x->dims[0] == 0 && w->rank != 1) continue; /* torch lets such be left out, whatever the rank */
+    sized |= x->symbols && x->symbols[dim];
     xs[kept++] = x;
   }
-  c->result[0] = kept ? hlo_concat(c->m, kept, xs, dim) : blank(c, 0);
+  if (sized) c->result[0] = hlo_concat_sized(c->m, kept, xs, dim, w->dims[dim]);
+  else c->result[0] = kept ? hlo_concat(c->m, kept, xs, dim) : blank(c, 0);
 }
 
 void rule_stack(tt_ctx *c) {

@@ -10,10 +10,11 @@
 #include <ATen/ops/_linalg_check_errors.h>
 #include <ATen/record_function.h>
 #include <c10/core/DefaultDtype.h>
+#include <array>
 #include <mutex>
 #include <unordered_map>
 #include <unordered_set>
-#include "shim/operators.h"
+#include "shim/meta.h"
 
 namespace tpu {
 
@@ -270,136 +271,6 @@ static void put_results(const Entry &e, torch::jit::Stack *stack, int n, tt_stor
   for (auto &v : made) stack->push_back(std::move(v));
 }
 
-// ---- outputs, from Meta ----
-namespace {
-struct MetaArgs {
-  std::vector<std::pair<const c10::StorageImpl *, c10::Storage>> storages;
-  std::vector<std::pair<const c10::TensorImpl *, at::Tensor>> tensors;
-
-  c10::Storage storage(const c10::StorageImpl *of) {
-    for (auto &s : storages)
-      if (s.first == of) return s.second;
-    c10::Storage s(c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), of->nbytes(),
-                                                         c10::DataPtr(nullptr, c10::Device(c10::kMeta)),
-                                                         c10::GetAllocator(c10::kMeta), true));
-    storages.emplace_back(of, s);
-    return s;
-  }
-  // Tensors that share memory share it on Meta too, so that torch's checks for overlap see it.
-  virtual at::Tensor tensor(const at::Tensor &x) {
-    if (!x.defined() || x.is_cpu()) return x; // a 0-dim host tensor is an operand on Meta as well
-    const c10::TensorImpl *t = x.unsafeGetTensorImpl();
-    for (auto &known : tensors)
-      if (known.first == t) return known.second;
-    at::Tensor m = at::detail::make_tensor<c10::TensorImpl>(storage(t->unsafe_storage().unsafeGetStorageImpl()),
-                                                            c10::DispatchKeySet(c10::DispatchKey::Meta), t->dtype());
-    m.unsafeGetTensorImpl()->set_sizes_and_strides(t->sizes(), t->strides(), t->storage_offset());
-    tensors.emplace_back(t, m);
-    return m;
-  }
-  virtual ~MetaArgs() = default;
-  c10::DeviceType device = c10::kMeta;
-  c10::IValue value(const ArgInfo &info, const c10::IValue &v) {
-    switch (info.kind) {
-      case Kind::Tensor:
-      case Kind::Scalar: return v.isTensor() ? c10::IValue(tensor(v.toTensor())) : v;
-      case Kind::Tensors: {
-        if (!v.isList()) return v;
-        auto items = v.toListRef();
-        if (v.isTensorList()) {
-          c10::List<at::Tensor> list;
-          for (auto &x : items) list.push_back(tensor(x.toTensor()));
-          return list;
-        }
-        c10::List<std::optional<at::Tensor>> list;
-        for (auto &x : items)
-          list.push_back(x.isTensor() ? std::optional<at::Tensor>(tensor(x.toTensor())) : std::nullopt);
-        return list;
-      }
-      case Kind::Device: return v.isDevice() ? c10::IValue(c10::Device(device)) : v;
-      case Kind::Generator: return c10::IValue();
-      default: return v;
-    }
-  }
-};
-
-// Copies on the host.
-struct HostArgs final : MetaArgs {
-  HostArgs() { device = c10::kCPU; }
-  at::Tensor tensor(const at::Tensor &x) override { return x.defined() ? x.cpu() : x; }
-};
-
-struct Outputs {
-  std::vector<at::Tensor> tensors; // keep sizes and strides alive
-  std::vector<tt_output> outputs;
-  std::vector<at::Tensor> outs; // what became of out= arguments
-  void add(const at::Tensor &t) {
-    tt_output o{};
-    if (t.defined()) {
-      TORCH_CHECK_NOT_IMPLEMENTED(t.dim() <= TT_MAX_RANK, "tpu tensors have at most ", int{TT_MAX_RANK}, " dims, got ",
-                                  t.dim());
-      o.defined = true;
-      o.dtype = dtype_of(t.scalar_type());
-      o.rank = static_cast<uint8_t>(t.dim());
-      o.sizes = t.sizes().data();
-      o.strides = t.strides().data();
-    }
-    outputs.push_back(o);
-  }
-};
-} // namespace
-
-// Who says what a call returns: torch_tpu/_meta.py where torch's Meta kernel is not the CPU's.
-static c10::OperatorHandle meta_of(const Entry &e) {
-  const c10::OperatorName &name = e.handle.operator_name();
-  if (name.name.compare(0, 6, "aten::") == 0)
-    if (auto own = c10::Dispatcher::singleton().findSchema({"torch_tpu::" + name.name.substr(6), name.overload_name}))
-      return *own;
-  return e.handle;
-}
-
-template <class F> static void each_tensor(const c10::IValue &v, F f) { // of a tensor or a list of them
-  if (!v.isTensorList()) return f(v.toTensor());
-  for (const at::Tensor &t : v.toTensorVector()) f(t);
-}
-
-// False if torch cannot say: no Meta kernel, or what is returned depends on values. A call that Meta refuses raises.
-static bool meta_outputs(Entry &e, const c10::IValue *args, Outputs &out) {
-  bool fresh = !e.outs.empty(); // what returns its arguments, or nothing, can do without an answer
-  for (const ReturnInfo &r : e.returns) fresh |= r.alias < 0;
-  c10::OperatorHandle asked = meta_of(e);
-  if (!asked.hasComputedKernelForDispatchKey(c10::DispatchKey::Meta)) return !fresh;
-  MetaArgs meta;
-  torch::jit::Stack stack;
-  std::vector<Kind> kinds(e.n_stack, Kind::None);
-  for (const ArgInfo &info : e.args)
-    if (info.stack >= 0) kinds[info.stack] = info.kind;
-  for (int i = 0; i < e.n_stack; i++) stack.push_back(meta.value({kinds[i], static_cast<int16_t>(i), {}}, args[i]));
-  for (int16_t i : e.outs) each_tensor(stack[i], [&](const at::Tensor &t) { out.outs.push_back(t); });
-  try {
-    at::AutoDispatchBelowADInplaceOrView below;
-    c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
-    asked.callBoxed(stack);
-  } catch (const c10::NotImplementedError &) { // torch's fallback for Meta ends here too
-    return !fresh;
-  } catch (const std::exception &x) {
-    // A Meta kernel written in Python: the exception is carried as text behind its type's name.
-    if (std::strncmp(x.what(), "NotImplementedError", 19) == 0) return !fresh;
-    throw;
-  }
-  size_t k = 0;
-  for (const ReturnInfo &r : e.returns) {
-    const c10::IValue &v = stack[k++];
-    if (r.alias >= 0) continue;
-    if (r.list)
-      for (const at::Tensor &t : v.toTensorVector()) out.tensors.push_back(t);
-    else
-      out.tensors.push_back(v.isTensor() ? v.toTensor() : at::Tensor());
-  }
-  for (const at::Tensor &t : out.tensors) out.add(t);
-  return true;
-}
-
 // Gives out= arguments the sizes that Meta gave theirs (and warned about); true if one changed.
 static bool resize_outs(Entry &e, const c10::IValue *args, const Outputs &o) {
   bool changed = false;
@@ -613,6 +484,31 @@ static C10_NOINLINE void call_checked(Entry &e, torch::jit::Stack *stack) {
   at::_linalg_check_errors(stack->back().toTensor(), said, single);
 }
 
+// ---- sizes that vary ----
+// False: the call is an ordinary one now.
+static C10_NOINLINE bool call_bucketed(Entry &e, torch::jit::Stack *stack, c10::IValue *args, tt_call &c) {
+  tt_error err{};
+  const tt_plan *plan = tt_plan_find(&c);
+  if (!plan && !(plan = build_bucketed(e, args, c))) {
+    check(tt_call_unbucket(&c, true, &err), err);
+    return false;
+  }
+  int n = tt_plan_output_count(plan);
+  std::vector<tt_storage *> results(n + 1);
+  std::vector<tt_output> outputs(n);
+  std::vector<std::array<int64_t, 2 * TT_MAX_RANK>> shapes(n);
+  check(tt_plan_run(plan, &c, results.data(), &err), err);
+  for (int k = 0; k < n; k++) {
+    outputs[k] = *tt_plan_output(plan, k);
+    if (!outputs[k].defined) continue;
+    outputs[k].sizes = shapes[k].data();
+    outputs[k].strides = shapes[k].data() + TT_MAX_RANK;
+    tt_plan_shape(plan, &c, k, shapes[k].data(), shapes[k].data() + TT_MAX_RANK);
+  }
+  put_results(e, stack, n, results.data(), [&](int k) -> const tt_output & { return outputs[k]; });
+  return true;
+}
+
 // ---- the kernel ----
 void call(Entry &e, torch::jit::Stack *stack) {
   c10::IValue *args = stack->data() + (stack->size() - e.n_stack);
@@ -634,6 +530,7 @@ void call(Entry &e, torch::jit::Stack *stack) {
     tt_call *c;
     ~End() { tt_call_end(c); }
   } end{&c};
+  if (C10_UNLIKELY(c.n_symbols) && call_bucketed(e, stack, args, c)) return;
   const tt_plan *plan = tt_plan_find(&c);
   if (C10_UNLIKELY(!plan) && !(plan = build(e, stack, args, f, c))) return;
   int n = tt_plan_output_count(plan);

@@ -260,7 +260,7 @@ static bool share_buffer(const Tensor &dst, const Tensor &src) {
     return false;
   tt_storage *from = storage_of(src.unsafeGetTensorImpl()), *to = storage_of(dst.unsafeGetTensorImpl());
   if (from == to) return true;
-  if (tt_storage_is_traced(from) || tt_storage_is_traced(to)) return false;
+  if (tt_storage_is_traced(from) || tt_storage_is_traced(to) || tt_storage_is_padded(from)) return false;
   if (tt_window_share(to, from)) return true;
   tt_buffer *b = tt_storage_take_reference(from);
   if (!b) return false;
