@@ -53,7 +53,7 @@ static axes softmax_axes(tt_ctx *c, hlo x, int dim_arg) {
   return axes_of(x, dim, dim + 1, true);
 }
 
-void rule_softmax(tt_ctx *c) { /* (self, dim, half_to_float); hlo: "" or "log" */
+void rule_softmax(tt_ctx *c) { /* (self, dim, half_to_float or dtype); hlo: "", "log", or "safe": 0 where all is -inf */
   hlo_module *m = c->m;
   hlo x = tt_in(c, 0);
   if (!x) return;
@@ -61,6 +61,11 @@ void rule_softmax(tt_ctx *c) { /* (self, dim, half_to_float); hlo: "" or "log" *
   hlo top = hlo_reduce(m, "maximum", x, hlo_lowest(m, x->dtype), a.n_reduced, a.reduced);
   hlo shifted = subtract(m, x, spread(m, top, x, &a)), power = hlo_unary(m, "exponential", shifted);
   hlo total = sum(m, power, &a);
+  if (*c->op->hlo == 's') {
+    hlo none = hlo_compare(m, "EQ", spread(m, top, x, &a), hlo_lowest(m, x->dtype));
+    c->result[0] = hlo_select(m, none, hlo_int(m, x->dtype, 0), hlo_binary(m, "divide", power, spread(m, total, x, &a)));
+    return;
+  }
   c->result[0] = *c->op->hlo ? subtract(m, shifted, spread(m, hlo_unary(m, "log", total), x, &a))
                              : hlo_binary(m, "divide", power, spread(m, total, x, &a));
 }

@@ -58,6 +58,7 @@ static const tt_op table[] = {
   {"_native_batch_norm_legit_functional",        rule_batch_norm,                       "stats training new",    PROMOTE_DEFAULT,   OP_COMPUTE_F32 | OP_REAL,           "normalised over all dims but 1"},
   {"_prelu_kernel",                              rule_prelu,                            "",                      PROMOTE_TO_RESULT, OP_COMPUTE_F32,                     "self, or weight * self below 0"},
   {"_prelu_kernel_backward",                     rule_prelu_backward,                   "",                      PROMOTE_TO_RESULT, OP_COMPUTE_F32,                     "its derivatives times grad"},
+  {"_safe_softmax",                              rule_softmax,                          "safe",                  PROMOTE_TO_RESULT, OP_COMPUTE_F32,                     "softmax, 0 where all is -inf"},
   {"_softmax",                                   rule_softmax,                          "",                      PROMOTE_DEFAULT,   OP_COMPUTE_F32,                     "exp(self) / sum(exp(self))"},
   {"_softmax_backward_data",                     rule_softmax_backward,                 "",                      PROMOTE_DEFAULT,   OP_COMPUTE_F32 | OP_REAL,           "gradient of softmax"},
   {"_standard_gamma",                            rule_standard_gamma,                   "",                      PROMOTE_NONE,      OP_RANDOM | OP_REAL,                "gamma numbers of shapes self"},

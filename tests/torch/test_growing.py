@@ -172,3 +172,10 @@ def test_gradients_through_a_grown_operand():
         (F.softmax(x @ x.mT, -1) @ x).pow(2).mean().backward()
         grads.append(x.grad)
     same(*grads)
+
+
+def test_softmax_of_nothing():
+    x = torch.full((2, 7), float("-inf"))
+    x[0, 3] = 1
+    same(torch._safe_softmax(x, 1), torch._safe_softmax(x.to("tpu"), 1))
+    same(torch._safe_softmax(x.half(), 0, torch.float32), torch._safe_softmax(x.half().to("tpu"), 0, torch.float32))
