@@ -156,7 +156,7 @@ static bool scale_args(tt_trace *t, tt_call *c, const tt_arg *from, tt_arg *to, 
 }
 
 static hlo size_operand(void *user, int symbol) {
-  return tt_trace_number(user, (tt_operand){.source = FROM_SIZE, .dtype = TT_I32, .arg = symbol});
+  return tt_trace_number_operand(user, (tt_operand){.source = FROM_SIZE, .dtype = TT_I32, .arg = symbol});
 }
 
 bool tt_bucket_begin(tt_trace *t) {

@@ -194,7 +194,7 @@ tt_storage *tt_trace_storage(tt_trace *t, hlo value, tt_error *err);
 /* The random state, ui64[2], before n draws from g (NULL: the default generator). */
 hlo tt_trace_draw(tt_trace *t, tt_generator *g, int64_t n);
 hlo tt_trace_number(tt_trace *t, const tt_arg *a); /* a number among the call's arguments, rank 0, of its dtype */
-hlo tt_trace_number(tt_trace *t, tt_operand o); /* a number of the call as a parameter; asked for twice it is one */
+hlo tt_trace_number_operand(tt_trace *t, tt_operand o); /* a number of the call as a parameter; asked for twice it is one */
 /* Puts the call at capacity in the trace's place for it. False with an error in the module. */
 bool tt_bucket_begin(tt_trace *t);
 hlo tt_bucket_marked(tt_trace *t, const tt_tensor *x, hlo value); /* what was read of x, a tensor of that call */

@@ -62,7 +62,7 @@ static bool same_place(const tt_operand *a, const tt_operand *b) {
   return a->source == b->source && a->dtype == b->dtype && a->arg == b->arg && a->element == b->element;
 }
 
-hlo tt_trace_number(tt_trace *t, tt_operand o) {
+hlo tt_trace_number_operand(tt_trace *t, tt_operand o) {
   for (uint32_t i = 0; i < t->n_operands; i++)
     if (same_place(&t->operands[i], &o)) return t->operand_values[i];
   return tt_trace_operand(t, o, o.dtype, 0, NULL);
@@ -117,7 +117,7 @@ static hlo storage_value(tt_trace *t, tt_storage *s) {
 static hlo offset_operand(tt_trace *t, const tt_tensor *x, tt_view_class class) {
   tt_operand o = {.source = FROM_OFFSET, .dtype = TT_I64};
   if (t->depth || !tt_view_needs_offset(class) || !locate_tensor(t->call, x, &o)) return NULL;
-  return tt_trace_number(t, o);
+  return tt_trace_number_operand(t, o);
 }
 
 hlo tt_trace_read(tt_trace *t, const tt_tensor *x) {
@@ -192,7 +192,7 @@ static hlo env_scalar(void *user, const tt_arg *a, tt_dtype dtype) {
   bool moves = a == t->call->args && tt_range_moves(op, t->call->args);
   bool fixed = op->flags & OP_STATIC_SCALARS || tt_scalar_is_one(a);
   if (t->depth || !op->rule || (fixed && !moves) || !locate_arg(t, a, &o)) return constant(t->m, a, dtype);
-  return hlo_convert(t->m, tt_trace_number(t, o), dtype);
+  return hlo_convert(t->m, tt_trace_number_operand(t, o), dtype);
 }
 
 hlo tt_trace_number(tt_trace *t, const tt_arg *a) {
