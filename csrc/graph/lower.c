@@ -198,7 +198,7 @@ static hlo env_scalar(void *user, const tt_arg *a, tt_dtype dtype) {
 hlo tt_trace_number(tt_trace *t, const tt_arg *a) {
   tt_operand o = {.source = FROM_SCALAR, .dtype = tt_scalar_carrier(a->dtype)};
   if (!locate_arg(t, a, &o)) return hlo_fail(t->m, TT_INTERNAL, "a number that is not an argument of the call");
-  return hlo_convert(t->m, number_operand(t, o), a->dtype);
+  return hlo_convert(t->m, tt_trace_number_operand(t, o), a->dtype);
 }
 
 /* A state further on by n draws. */
