@@ -365,7 +365,7 @@ static uint32_t needed_records(const tt_window *w) {
   return n;
 }
 
-tt_program *tt_program_for(tt_window *w, tt_flush_reason reason) {
+tt_program *tt_program_for(tt_window *w, bool passing) {
   uint32_t needed = needed_records(w);
   if (needed < 2) return NULL;
   tt_out few[256], *outs = w->pending.n > 256 ? tt_alloc(w->pending.n * sizeof *outs) : few;
@@ -395,7 +395,7 @@ tt_program *tt_program_for(tt_window *w, tt_flush_reason reason) {
   if (!p) return NULL;
   int state = atomic_load(&p->state);
   if (state == READY) return p;
-  if (state != SEEN || growing || (fresh && (reason == TT_FLUSH_FULL || needed > PATIENCE || all_compiled(w)))) return NULL;
+  if (state != SEEN || growing || (fresh && (passing || needed > PATIENCE || all_compiled(w)))) return NULL;
   tt_error err = {0};
   if (!program_write(p, w, &err)) {
     atomic_store(&p->state, HOPELESS);

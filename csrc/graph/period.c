@@ -6,8 +6,6 @@
 #include <string.h>
 #include "graph/window.h"
 
-enum { TARGET = 512 /* records in a window of short periods */ };
-
 void tt_period_note(tt_window *w) {
   uint32_t n = w->records.n < HISTORY ? w->records.n : HISTORY;
   w->position += w->records.n;
@@ -40,12 +38,10 @@ static uint32_t shortest(const tt_window *w) {
 
 uint32_t tt_period_cut(tt_window *w, uint32_t limit) {
   uint32_t period = shortest(w);
+  if (period != w->period) w->anchor = w->position;
+  w->period = period;
   if (!period) return 0;
-  if (period <= limit) return period >= TARGET ? period : period * (TARGET / period);
-  if (period != w->period) {
-    w->period = period;
-    w->anchor = w->position;
-  }
+  if (period <= limit) return period >= LARGE ? period : period * (LARGE / period);
   uint32_t pieces = (period + limit - 1) / limit, piece = (period + pieces - 1) / pieces;
   uint32_t at = (uint32_t)((w->position - w->anchor) % period), next = (at / piece + 1) * piece;
   return (next < period ? next : period) - at;

@@ -9,7 +9,7 @@
 #include "graph/window.h"
 #include "pjrt/counters.h"
 
-enum { DEVICES = 64, LIMIT = 2048 /* records */, PROVEN = 4 /* full windows in a row */ };
+enum { DEVICES = 64, LIMIT = 1024 /* records */ };
 static const int64_t most_bytes = (int64_t)4 << 30; /* of results in one window */
 
 static struct tt_window windows[DEVICES];
@@ -218,23 +218,35 @@ static void settle(tt_window *w, bool failed) {
   }
 }
 
+/* Where the next window ends. A loop that is read from now and then is cut as one that never is, if the window holds it twice.
+ * True if this one is full and was not cut that way yet. */
+static bool choose_cut(tt_window *w, tt_flush_reason reason) {
+  uint32_t before = w->cut;
+  bool is_full = reason == TT_FLUSH_FULL;
+  tt_period_note(w);
+  if (is_full || w->records.n > LARGE) {
+    w->cut = tt_period_cut(w, LIMIT);
+    if (!is_full && 2 * w->period > w->records.n) w->cut = w->fulls ? before : 0;
+  } else if (!w->fulls) {
+    w->cut = 0;
+  }
+  w->fulls = is_full ? w->fulls + 1 : 0;
+  return is_full && w->cut != before;
+}
+
 static tt_code flush(tt_window *w, tt_flush_reason reason, tt_error *err) { /* under its lock */
   err->code = TT_OK;
   if (!w->pending.n && !w->records.n) return TT_OK;
   counts.windows[reason]++;
   counts.records[reason] += w->records.n;
+  bool passing = choose_cut(w, reason);
   mark(w);
-  tt_program *p = tt_program_for(w, reason);
+  tt_program *p = tt_program_for(w, passing);
   let_go(w);
   tt_code code = p ? tt_program_run(p, w, err) : tt_window_replay(w, err);
   *(p ? &counts.fused : &counts.replayed) += 1;
   if (code) w->failure = *err;
   settle(w, code != TT_OK);
-  tt_period_note(w);
-  bool is_full = reason == TT_FLUSH_FULL;
-  if (is_full) w->cut = tt_period_cut(w, LIMIT);
-  else if (w->fulls < PROVEN) w->cut = 0; /* ends before its windows are full: no loop without reads */
-  w->fulls = is_full ? w->fulls + 1 : 0;
   drop_values(w, 0);
   w->records.n = w->wires.n = w->pending.n = w->numbers.n = 0;
   return code;

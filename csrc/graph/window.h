@@ -47,17 +47,19 @@ struct tt_window {
   TT_LIST(tt_scalar) numbers; /* a random state is one of dtype u64 that fills all its bits */
   uint64_t hash, skeleton;    /* of plans and wires; of operators alone */
   int64_t bytes;              /* of all results */
-  uint32_t cut, fulls;        /* a full window ends after cut records (0: at the limit); full ones in a row */
+  uint32_t cut;               /* it is full after this many records; 0: at the limit */
+  uint32_t fulls;             /* full windows since one that was not */
   tt_error failure;           /* of the last flush that failed */
   uint32_t *history, n_history; /* the operators of the last windows */
   uint64_t position, anchor;  /* records so far; where a period of more than a window began */
-  uint32_t period;
+  uint32_t period;            /* of the operators' history; 0: none */
 };
 
 /* ---- fuse.c: windows that repeat become one executable ---- */
 typedef struct tt_program tt_program;
-/* The program for the window as marked, if it is ready to run; else NULL: replay. May compile. */
-tt_program *tt_program_for(tt_window *w, tt_flush_reason reason);
+/* The program for the window as marked, if it is ready to run; else NULL: replay. May compile. passing: the window is a piece
+ * of a loop, and the next will end elsewhere in it. */
+tt_program *tt_program_for(tt_window *w, bool passing);
 tt_code tt_program_run(tt_program *p, tt_window *w, tt_error *err); /* fills the values that are needed after it */
 void tt_programs_clear(void); /* gives back what is kept of them; while no call runs */
 
@@ -65,7 +67,8 @@ void tt_programs_clear(void); /* gives back what is kept of them; while no call 
 tt_code tt_window_replay(tt_window *w, tt_error *err);
 
 /* ---- period.c: where a loop without reads repeats ---- */
-enum { HISTORY = 1 << 14 };
+enum { HISTORY = 1 << 14, LARGE = 256 /* records: as many as a window of short periods should have */ };
 void tt_period_note(tt_window *w);                       /* appends the window's operators to the history */
-uint32_t tt_period_cut(tt_window *w, uint32_t limit);    /* after how many records the next window should end; 0: unknown */
+/* After how many records the next window should end, 0: unknown. Sets w->period. */
+uint32_t tt_period_cut(tt_window *w, uint32_t limit);
 #endif

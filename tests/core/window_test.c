@@ -232,7 +232,7 @@ TEST(test_loops_without_reads_are_cut_where_they_repeat) {
   }
   tt_fuse_counters_get(&after);
   int64_t windows = after.windows[TT_FLUSH_FULL] - before.windows[TT_FLUSH_FULL];
-  EXPECT(windows >= 5 && windows < 10);
+  EXPECT(windows >= 10 && windows < 14);
   EXPECT_INT(executions() - start, windows);
   EXPECT(first_of(a) == 1);
   tt_mode_set(TT_MODE_STRICT);
