@@ -55,6 +55,7 @@ for i in range(steps + 1):
     first = last if first is None else first
     del loss, x
     if i == steps // 2:
+        torch_tpu._C.fuse_wait(False)
         middle, c = taken(), torch_tpu.counters()
 end, d = taken(), torch_tpu.counters()
 assert last < first / 2, (first, last)
