@@ -23,7 +23,7 @@ enum { KEPT = 4096, SEEN_KEPT = 512 }; /* windows ago: programs and mere sightin
 typedef enum tt_state { SEEN, QUEUED, READY, HOPELESS } tt_state;
 
 typedef struct tt_out { uint32_t value, origin; } tt_out;
-typedef struct tt_pack { uint8_t dtype; uint32_t count; size_t at; uint32_t parameter; tt_buffer *last; tt_type type; int64_t dims[1]; } tt_pack;
+typedef struct tt_pack { uint8_t dtype; uint32_t count; size_t at; tt_buffer *last; tt_type type; int64_t dims[1]; } tt_pack;
 
 struct tt_program {
   tt_program *next;
@@ -40,7 +40,7 @@ struct tt_program {
   const char *text;
   size_t text_length;
   char name[96];
-  uint32_t n_parameters, n_results, n_packs, n_numbers;
+  uint32_t n_parameters, n_results, n_packs;
   uint32_t *inputs;          /* the value of each parameter; NO_VALUE: a pack */
   bool *donate;
   tt_type *types;
@@ -60,7 +60,6 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the tables and of
 
 static uint64_t asked; /* windows so far; under the lock */
 
-static bool is_value(const tt_operand *o) { return o->source == FROM_SLOT || o->source == FROM_CAPTURE; }
 static uint32_t number_width(const tt_operand *o) { /* elements of its dtype */
   return o->source == FROM_RANDOM ? 2 : 1;
 }
@@ -162,7 +161,6 @@ static bool plan_packs(tt_builder *b) {
   tt_program *p = b->p;
   const tt_window *w = b->w;
   uint32_t count[TT_DTYPES] = {0};
-  p->n_numbers = w->numbers.n;
   p->places = tt_arena_alloc(&p->arena, (w->numbers.n + 1) * sizeof *p->places);
   if (!p->places) return false;
   for (int pass = 0; pass < 2; pass++) {
@@ -172,7 +170,7 @@ static bool plan_packs(tt_builder *b) {
       uint32_t number = record->numbers;
       for (uint32_t i = 0; i < record->plan->n_operands; i++) {
         const tt_operand *o = &record->plan->operands[i];
-        if (is_value(o)) continue;
+        if (tt_operand_is_value(o)) continue;
         if (pass) p->places[number] = record->needed ? used[o->dtype] : NO_VALUE;
         if (record->needed) used[o->dtype] += number_width(o);
         number++;
@@ -218,7 +216,7 @@ static void build_record(tt_builder *b, const tt_record *r, hlo *packs) {
   if (!args || !types) return;
   uint32_t wire = r->wires, number = r->numbers;
   for (uint32_t i = 0; i < plan->n_operands; i++)
-    args[i] = is_value(&plan->operands[i]) ? value_of(b, b->w->wires.at[wire++])
+    args[i] = tt_operand_is_value(&plan->operands[i]) ? value_of(b, b->w->wires.at[wire++])
                                            : number_of(b, &plan->operands[i], number++, packs);
   for (uint32_t i = 0; i < plan->n_results; i++)
     types[i] = (hlo_type){(tt_dtype)plan->types[i].dtype, plan->types[i].rank, plan->types[i].dims};
@@ -252,7 +250,6 @@ static bool build(tt_builder *b, tt_error *err) {
   for (uint32_t i = 0; i < p->n_packs; i++) {
     tt_pack *k = &p->packs[i];
     k->type = (tt_type){k->dtype, 1, (int64_t)k->count * tt_dtype_bits(k->dtype) / 8, k->dims};
-    k->parameter = p->n_parameters;
     packs[k->dtype] = parameter(b, k->dtype, 1, k->dims, NO_VALUE);
   }
   uint32_t needed = 0;
@@ -421,7 +418,7 @@ static void fill_packs(tt_program *p, const tt_window *w) {
     if (!record->needed) continue;
     for (uint32_t i = 0; i < record->plan->n_operands; i++) {
       const tt_operand *o = &record->plan->operands[i];
-      if (is_value(o)) continue;
+      if (tt_operand_is_value(o)) continue;
       const tt_pack *k = p->packs;
       while (k->dtype != o->dtype) k++;
       size_t width = tt_dtype_bits(o->dtype) / 8;

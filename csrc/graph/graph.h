@@ -83,6 +83,12 @@ typedef struct tt_operand {
   uint32_t slot;              /* SLOT */
   tt_storage *capture;        /* CAPTURE: retained */
 } tt_operand;
+/* True of what a storage holds; false of a number, which each call brings itself. */
+static inline bool tt_operand_is_value(const tt_operand *o) { return o->source == FROM_SLOT || o->source == FROM_CAPTURE; }
+/* The storage of such an operand in the call, or NULL for a number. Borrowed. */
+static inline tt_storage *tt_operand_storage(const tt_call *call, const tt_operand *o) {
+  return o->source == FROM_SLOT ? call->slots[o->slot] : o->source == FROM_CAPTURE ? o->capture : NULL;
+}
 typedef struct tt_destination { bool is_slot; uint32_t index; } tt_destination;
 
 /* What Debug mode looks at after a run: i64[2], not 0 where the condition fails and the element that fails it. */

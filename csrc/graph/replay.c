@@ -13,7 +13,7 @@ static tt_code replay_one(tt_window *w, const tt_record *r, tt_buffer **args, tt
   tt_executable *e = tt_plan_executable(p, w->client, err);
   for (; e && n < p->n_operands; n++) {
     const tt_operand *o = &p->operands[n];
-    if (o->source != FROM_SLOT && o->source != FROM_CAPTURE) {
+    if (!tt_operand_is_value(o)) {
       if (!(args[n] = tt_number_buffer(w->client, w->device, o, w->numbers.at[number++], err))) break;
       continue;
     }

@@ -42,13 +42,9 @@ tt_buffer *tt_number_buffer(tt_client *c, int device, const tt_operand *o, tt_sc
   return tt_buffer_from_host(c, device, TT_U64, 1, dims, number.bits, err);
 }
 
-static tt_storage *storage_of(const tt_call *call, const tt_operand *o) {
-  return o->source == FROM_SLOT ? call->slots[o->slot] : o->source == FROM_CAPTURE ? o->capture : NULL;
-}
-
 static tt_buffer *operand(const tt_plan *p, const tt_call *call, const tt_operand *o, bool donate, uint64_t seed,
                           uint64_t offset, bool *lent, tt_error *err) {
-  tt_storage *s = storage_of(call, o);
+  tt_storage *s = tt_operand_storage(call, o);
   if (!s) return tt_number_buffer(call->client, call->device, o, tt_operand_number(call, o, seed, offset), err);
   tt_buffer *b = tt_storage_try_take(s, donate, lent);
   if (!b && !*lent && s->lost) tt_window_failure(call->device, err);
@@ -82,7 +78,7 @@ tt_code tt_plan_make_results(const tt_plan *p, const tt_call *call, tt_storage *
 
 /* True if it is this very call that has operand n's buffer: a tensor that a traced program holds on to, and writes. */
 static bool lent_here(const tt_plan *p, const tt_call *call, uint32_t n) {
-  const tt_storage *s = storage_of(call, &p->operands[n]);
+  const tt_storage *s = tt_operand_storage(call, &p->operands[n]);
   for (uint32_t i = 0; i < n; i++)
     if (p->donate[i] && call->slots[p->operands[i].slot] == s) return true;
   return false;
@@ -122,7 +118,7 @@ tt_code tt_plan_run(const tt_plan *p, const tt_call *call, tt_storage **results,
     if (!lent || err->code) goto failed;
     give_back(p, call, args, n); /* a window or another thread is to fill an operand: wait for it with nothing in hand */
     for (n = 0; n < p->n_operands; n++)
-      if (storage_of(call, &p->operands[n])) tt_storage_settle(storage_of(call, &p->operands[n]));
+      if (tt_operand_storage(call, &p->operands[n])) tt_storage_settle(tt_operand_storage(call, &p->operands[n]));
     n = 0;
     sched_yield();
   }

@@ -81,6 +81,8 @@ static void defer(tt_window *w, tt_storage *s, uint32_t value) {
   atomic_store_explicit(&s->window, w, memory_order_release);
 }
 
+static bool filled(const tt_window *w) { return w->records.n >= (w->cut ? w->cut : LIMIT) || w->bytes > most_bytes; }
+
 static void begin(tt_window *w, const tt_call *call) {
   w->client = call->client;
   w->device = call->device;
@@ -108,8 +110,8 @@ tt_code tt_window_record(const tt_plan *p, const tt_call *call, tt_storage **res
   }
   for (uint32_t i = 0; i < p->n_operands; i++) {
     const tt_operand *o = &p->operands[i];
-    if (o->source != FROM_SLOT && o->source != FROM_CAPTURE) continue;
-    uint32_t v = value_of(w, o->source == FROM_SLOT ? call->slots[o->slot] : o->capture, err);
+    if (!tt_operand_is_value(o)) continue;
+    uint32_t v = value_of(w, tt_operand_storage(call, o), err);
     if (v == NO_VALUE) {
       w->wires.n = wires;
       drop_values(w, values);
@@ -120,7 +122,7 @@ tt_code tt_window_record(const tt_plan *p, const tt_call *call, tt_storage **res
   uint64_t seed = 0, offset = 0;
   if (p->uses_random) tt_generator_draw(tt_plan_generator(p, call), p->random_total, &seed, &offset);
   for (uint32_t i = 0; i < p->n_operands; i++)
-    if (p->operands[i].source != FROM_SLOT && p->operands[i].source != FROM_CAPTURE)
+    if (!tt_operand_is_value(&p->operands[i]))
       w->numbers.at[w->numbers.n++] = tt_operand_number(call, &p->operands[i], seed, offset);
   w->records.at[w->records.n++] = (tt_record){.plan = p, .name = call->place ? call->place : p->name, .wires = wires, .numbers = numbers, .first_result = w->values.n};
   mix(&w->hash, (uintptr_t)p);
@@ -132,7 +134,7 @@ tt_code tt_window_record(const tt_plan *p, const tt_call *call, tt_storage **res
     w->values.at[w->values.n++] = (tt_value){.type = &p->types[i]};
     w->bytes += p->types[i].bytes;
   }
-  if (w->records.n >= (w->cut ? w->cut : LIMIT) || w->bytes > most_bytes) atomic_store(&full, true);
+  if (filled(w)) atomic_store(&full, true);
   pthread_mutex_unlock(&w->lock);
   return TT_OK;
 
@@ -188,7 +190,7 @@ static void mark(tt_window *w) {
     if (!record->needed) continue;
     uint32_t wire = record->wires;
     for (uint32_t i = 0; i < p->n_operands; i++)
-      if (p->operands[i].source == FROM_SLOT || p->operands[i].source == FROM_CAPTURE) w->values.at[w->wires.at[wire++]].uses++;
+      if (tt_operand_is_value(&p->operands[i])) w->values.at[w->wires.at[wire++]].uses++;
   }
 }
 
@@ -284,7 +286,7 @@ tt_code tt_flush_full(tt_error *err) {
   for (int i = 0; i < DEVICES && !err->code; i++) {
     tt_window *w = window_of(i);
     pthread_mutex_lock(&w->lock);
-    if (w->records.n >= (w->cut ? w->cut : LIMIT) || w->bytes > most_bytes) flush(w, TT_FLUSH_FULL, err);
+    if (filled(w)) flush(w, TT_FLUSH_FULL, err);
     pthread_mutex_unlock(&w->lock);
   }
   return err->code;
