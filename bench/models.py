@@ -1,4 +1,4 @@
-"""The models that train.py trains: GPT, ViT and a ResNet block for torch, and the same for JAX.
+"""The models that train.py trains: GPT, ViT, a ResNet block and MiniLM's encoder for torch, and the same for JAX.
 
 A JAX model is a function of the torch model's own state, {name: array}: both start from the same weights, and a twin
 cannot have layers that the original has not. Written as a user of JAX would: plain jax.numpy and lax, nothing tuned."""
@@ -79,6 +79,41 @@ class ResNet(nn.Module):
         return self.head(F.relu(x + y).mean((2, 3)))
 
 
+class MiniLM(nn.Module):
+    """[batch, length] token numbers -> [batch, 10] logits: the encoder of all-MiniLM-L6 (norms after), a mean, a head."""
+
+    def __init__(self, layers=6, width=384, heads=12, vocabulary=1000):
+        super().__init__()
+        self.tokens, self.positions = nn.Embedding(vocabulary, width), nn.Embedding(128, width)
+        self.norm = nn.LayerNorm(width)
+        self.blocks = nn.ModuleList(EncoderBlock(width, heads) for _ in range(layers))
+        self.head = nn.Linear(width, 10)
+
+    def forward(self, ids):
+        x = self.norm(self.tokens(ids) + self.positions(torch.arange(ids.size(1), device=ids.device)))
+        for block in self.blocks:
+            x = block(x)
+        return self.head(x.mean(1))
+
+
+class EncoderBlock(nn.Module):
+    """A transformer block, norms after, as BERT's."""
+
+    def __init__(self, width, heads):
+        super().__init__()
+        self.heads = heads
+        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+    def forward(self, x):
+        b, t, w = x.shape
+        q, k, v = self.qkv(x).view(b, t, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
+        y = F.scaled_dot_product_attention(q, k, v)
+        x = self.norm1(x + self.out(y.transpose(1, 2).reshape(b, t, w)))
+        return self.norm2(x + self.down(F.gelu(self.up(x))))
+
+
 # ---- the same for JAX: (p: parameters and buffers by name, x) -> (logits, changed buffers) ----
 def _linear(jax, p, name, x):
     return x @ p[name + ".weight"].T + p[name + ".bias"]
@@ -90,22 +125,33 @@ def _layer_norm(jax, p, name, x):
     return (x - mean) * jax.lax.rsqrt(variance + 1e-5) * p[name + ".weight"] + p[name + ".bias"]
 
 
-def _block(jax, p, name, x, heads, causal):
+def _attention(jax, p, name, x, heads, causal):
     np = jax.numpy
     b, t, w = x.shape
-    qkv = _linear(jax, p, name + ".qkv", _layer_norm(jax, p, name + ".norm1", x))
+    qkv = _linear(jax, p, name + ".qkv", x)
     q, k, v = qkv.reshape(b, t, 3, heads, -1).transpose(2, 0, 3, 1, 4)
     scores = q @ k.swapaxes(-1, -2) * (w // heads) ** -0.5
     if causal:
         scores = np.where(np.tril(np.ones((t, t), bool)), scores, -np.inf)
     y = (jax.nn.softmax(scores, axis=-1) @ v).transpose(0, 2, 1, 3).reshape(b, t, w)
-    x = x + _linear(jax, p, name + ".out", y)
-    hidden = jax.nn.gelu(_linear(jax, p, name + ".up", _layer_norm(jax, p, name + ".norm2", x)), approximate=False)
-    return x + _linear(jax, p, name + ".down", hidden)
+    return _linear(jax, p, name + ".out", y)
+
+
+def _feed_forward(jax, p, name, x):
+    return _linear(jax, p, name + ".down", jax.nn.gelu(_linear(jax, p, name + ".up", x), approximate=False))
+
+
+def _block(jax, p, name, x, heads, causal):
+    x = x + _attention(jax, p, name, _layer_norm(jax, p, name + ".norm1", x), heads, causal)
+    return x + _feed_forward(jax, p, name, _layer_norm(jax, p, name + ".norm2", x))
+
+
+def _layers(p):
+    return len({name.split(".")[1] for name in p if name.startswith("blocks.")})
 
 
 def _blocks(jax, p, x, heads, causal):
-    for i in range(len({name.split(".")[1] for name in p if name.startswith("blocks.")})):
+    for i in range(_layers(p)):
         x = _block(jax, p, f"blocks.{i}", x, heads, causal)
     return _layer_norm(jax, p, "norm", x)
 
@@ -147,6 +193,14 @@ def resnet_twin(jax, p, images):
     return _linear(jax, p, "head", jax.nn.relu(x + y).mean((2, 3))), changed
 
 
+def minilm_twin(jax, p, ids):
+    x = _layer_norm(jax, p, "norm", p["tokens.weight"][ids] + p["positions.weight"][: ids.shape[1]])
+    for name in (f"blocks.{i}" for i in range(_layers(p))):
+        x = _layer_norm(jax, p, name + ".norm1", x + _attention(jax, p, name, x, 12, False))
+        x = _layer_norm(jax, p, name + ".norm2", x + _feed_forward(jax, p, name, x))
+    return _linear(jax, p, "head", x.mean(1)), {}
+
+
 def _text(batch, length):
     ids = torch.randint(0, 256, (batch, length + 1))
     return ids[:, :-1].contiguous(), ids[:, 1:].contiguous()
@@ -158,6 +212,7 @@ MODELS = {
     "GPT base": (lambda: GPT(4, 256, 128), lambda: _text(4, 128), gpt_twin),
     "ViT": (ViT, lambda: (torch.randn(8, 3, 32, 32), torch.randint(0, 10, (8,))), vit_twin),
     "ResNet block": (ResNet, lambda: (torch.randn(8, 3, 16, 16), torch.randint(0, 10, (8,))), resnet_twin),
+    "MiniLM": (MiniLM, lambda: (torch.randint(0, 1000, (4, 64)), torch.randint(0, 10, (4,))), minilm_twin),
 }
 
 

@@ -1,6 +1,6 @@
 """Milliseconds for a full training step: forward, loss, backward, AdamW, and the loss read on the host.
 
-In GPT small dispatch dominates, in GPT base matrix products do; ViT and a ResNet block beside them. Contestants: the
+In GPT small dispatch dominates, in GPT base matrix products do; ViT, a ResNet block and MiniLM's encoder beside them. Contestants: the
 eager modes, torch.compile(backend="tpu"), plain torch on the CPU, Inductor, and jax.jit of the same model, optimizer,
 weights and data, on the same plugin where JAX can load it. Each one's first losses must be torch CPU's.
 

@@ -154,6 +154,9 @@ void tt_plans_clear(void); /* forgets all plans: for leak checks, while no call 
 /* ---- windows: DeferAndFuse (window.h) ---- */
 /* As tt_plan_run, later. */
 tt_code tt_window_record(const tt_plan *p, const tt_call *call, tt_storage **results, tt_error *err);
+/* Whether a call in Strict mode is to be recorded: of a compiled graph, or of what one is to fill (join.c). */
+bool tt_join_takes(const tt_plan *p, const tt_call *call);
+void tt_join_made(const tt_plan *p, tt_storage **results); /* a graph ran by itself */
 /* Takes the storage out of its window without filling it: it is about to get other contents. */
 void tt_window_forget(tt_storage *s);
 /* Makes to, of the same type and order as from, stand for what from does, if from is to be filled by a window. */

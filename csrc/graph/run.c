@@ -97,7 +97,7 @@ tt_code tt_plan_run(const tt_plan *p, const tt_call *call, tt_storage **results,
   tt_error local;
   if (!err) err = &local;
   err->code = TT_OK;
-  if (p->function && tt_get_mode() == TT_MODE_FUSE) return tt_window_record(p, call, results, err);
+  if (p->function && (tt_get_mode() == TT_MODE_FUSE || tt_join_takes(p, call))) return tt_window_record(p, call, results, err);
   if (p->n_operands > INLINE || p->n_results > INLINE) {
     heap = tt_alloc((p->n_operands + p->n_results) * sizeof *heap);
     if (!heap) return tt_no_memory(err, (p->n_operands + p->n_results) * sizeof *heap);
@@ -141,6 +141,7 @@ tt_code tt_plan_run(const tt_plan *p, const tt_call *call, tt_storage **results,
     if (results[k]) results[k]->padded = p->shapes[k].padded; /* nobody has seen it yet */
   for (uint32_t i = 0; i < n; i++) tt_buffer_release(args[i]);
   n = 0;
+  if (call->variant->graph) tt_join_made(p, results);
   if (!(call->flags & TT_CALL_WAIT) || !tt_client_synchronize(call->client, call->device, err)) {
     tt_free(heap);
     return TT_OK;

@@ -22,7 +22,7 @@ static void make_windows(void) {
   for (int i = 0; i < DEVICES; i++) pthread_mutex_init(&windows[i].lock, NULL);
 }
 
-static tt_window *window_of(int device) {
+tt_window *tt_window_of(int device) {
   pthread_once(&once, make_windows);
   return &windows[(unsigned)device % DEVICES];
 }
@@ -81,7 +81,10 @@ static void defer(tt_window *w, tt_storage *s, uint32_t value) {
   atomic_store_explicit(&s->window, w, memory_order_release);
 }
 
-static bool filled(const tt_window *w) { return w->records.n >= (w->cut ? w->cut : LIMIT) || w->bytes > most_bytes; }
+static bool filled(const tt_window *w) {
+  uint32_t limit = w->joining ? w->end : w->cut;
+  return w->records.n >= (limit ? limit : LIMIT) || w->bytes > most_bytes;
+}
 
 static void begin(tt_window *w, const tt_call *call) {
   w->client = call->client;
@@ -97,7 +100,7 @@ static void drop_values(tt_window *w, uint32_t from) {
 }
 
 tt_code tt_window_record(const tt_plan *p, const tt_call *call, tt_storage **results, tt_error *err) {
-  tt_window *w = window_of(call->device);
+  tt_window *w = tt_window_of(call->device);
   if (tt_fork_check(err)) return err->code;
   if (tt_plan_make_results(p, call, results, err)) goto failed;
   pthread_mutex_lock(&w->lock);
@@ -236,12 +239,12 @@ static bool choose_cut(tt_window *w, tt_flush_reason reason) {
   return is_full && w->cut != before;
 }
 
-static tt_code flush(tt_window *w, tt_flush_reason reason, tt_error *err) { /* under its lock */
+tt_code tt_window_flush(tt_window *w, tt_flush_reason reason, tt_error *err) {
   err->code = TT_OK;
   if (!w->pending.n && !w->records.n) return TT_OK;
   counts.windows[reason]++;
   counts.records[reason] += w->records.n;
-  bool passing = choose_cut(w, reason);
+  bool passing = !w->joining && choose_cut(w, reason);
   mark(w);
   tt_program *p = tt_program_for(w, passing);
   let_go(w);
@@ -250,13 +253,14 @@ static tt_code flush(tt_window *w, tt_flush_reason reason, tt_error *err) { /* u
   if (code) w->failure = *err;
   settle(w, code != TT_OK);
   drop_values(w, 0);
+  tt_join_ended(w);
   w->records.n = w->wires.n = w->pending.n = w->numbers.n = 0;
   return code;
 }
 
 static tt_code flush_one(tt_window *w, tt_flush_reason reason, tt_error *err) {
   pthread_mutex_lock(&w->lock);
-  tt_code code = flush(w, reason, err);
+  tt_code code = tt_window_flush(w, reason, err);
   pthread_mutex_unlock(&w->lock);
   return code;
 }
@@ -270,10 +274,10 @@ void tt_storage_settle(tt_storage *s) {
 tt_code tt_flush(int device, tt_error *err) {
   tt_error local;
   if (!err) err = &local;
-  if (device >= 0) return flush_one(window_of(device), TT_FLUSH_ASKED, err);
+  if (device >= 0) return flush_one(tt_window_of(device), TT_FLUSH_ASKED, err);
   tt_error first = {0};
   for (int i = 0; i < DEVICES; i++)
-    if (flush_one(window_of(i), TT_FLUSH_ASKED, err) && !first.code) first = *err;
+    if (flush_one(tt_window_of(i), TT_FLUSH_ASKED, err) && !first.code) first = *err;
   *err = first;
   return first.code;
 }
@@ -284,16 +288,16 @@ tt_code tt_flush_full(tt_error *err) {
   err->code = TT_OK;
   if (!atomic_exchange(&full, false)) return TT_OK;
   for (int i = 0; i < DEVICES && !err->code; i++) {
-    tt_window *w = window_of(i);
+    tt_window *w = tt_window_of(i);
     pthread_mutex_lock(&w->lock);
-    if (filled(w)) flush(w, TT_FLUSH_FULL, err);
+    if (filled(w)) tt_window_flush(w, TT_FLUSH_FULL, err);
     pthread_mutex_unlock(&w->lock);
   }
   return err->code;
 }
 
 tt_code tt_window_failure(int device, tt_error *err) {
-  tt_window *w = window_of(device);
+  tt_window *w = tt_window_of(device);
   pthread_mutex_lock(&w->lock);
   if (err) *err = w->failure;
   pthread_mutex_unlock(&w->lock);
@@ -303,7 +307,7 @@ tt_code tt_window_failure(int device, tt_error *err) {
 void tt_windows_clear(void) {
   tt_programs_clear();
   for (int i = 0; i < DEVICES; i++) {
-    tt_window *w = window_of(i);
+    tt_window *w = tt_window_of(i);
     pthread_mutex_lock(&w->lock);
     void *lists[] = {w->records.at, w->wires.at, w->values.at, w->pending.at, w->numbers.at, w->history};
     for (size_t k = 0; k < sizeof lists / sizeof *lists; k++) tt_free(lists[k]);

@@ -1,4 +1,5 @@
-/* window.h: what DeferAndFuse records, and the programs it becomes. For window.c, replay.c, fuse.c and period.c.
+/* window.h: what DeferAndFuse records, and the programs it becomes. For window.c, replay.c, fuse.c,
+ * period.c and join.c.
  *
  * A window is straight-line code over values that are written once: inputs (buffers that were there) and results of
  * records (plans with their operands). A storage that a record writes is pending: it stands for one value, its buffer is
@@ -48,12 +49,20 @@ struct tt_window {
   uint64_t hash, skeleton;    /* of plans and wires; of operators alone */
   int64_t bytes;              /* of all results */
   uint32_t cut;               /* it is full after this many records; 0: at the limit */
+  bool joining;               /* it is of compiled graphs, in Strict mode (join.c) ... */
+  uint32_t end;               /* ... and full after this many records; 0: at the limit */
   uint32_t fulls;             /* full windows since one that was not */
   tt_error failure;           /* of the last flush that failed */
   uint32_t *history, n_history; /* the operators of the last windows */
   uint64_t position, anchor;  /* records so far; where a period of more than a window began */
   uint32_t period;            /* of the operators' history; 0: none */
 };
+
+tt_window *tt_window_of(int device);
+tt_code tt_window_flush(tt_window *w, tt_flush_reason reason, tt_error *err); /* under its lock */
+
+/* ---- join.c ---- */
+void tt_join_ended(tt_window *w); /* under its lock, while it still has its records */
 
 /* ---- fuse.c: windows that repeat become one executable ---- */
 typedef struct tt_program tt_program;

@@ -93,6 +93,8 @@ const char *tt_options_own(const char *list) {
   return before;
 }
 
+bool tt_options_owned(void) { return own != NULL; }
+
 /* Fields that come later win, so what is the compile's own follows what is the client's. */
 const void *tt_options_with_own(const void *options, size_t *length) {
   static _Thread_local tt_buf both;

@@ -40,6 +40,7 @@ const void *tt_compile_options(tt_client *c, size_t *length);
 /* Options besides for what this thread compiles from here on, "name=value,name=value" (borrowed; NULL: none). Returns those
  * before. What cannot be read is the caller's to refuse. */
 const char *tt_options_own(const char *list);
+bool tt_options_owned(void); /* whether there are any */
 tt_code tt_executable_serialize(tt_executable *e, tt_buf *out, tt_error *err);
 tt_executable *tt_executable_deserialize(tt_client *c, const void *data, size_t length, tt_error *err); /* new */
 void tt_executable_release(tt_executable *e);

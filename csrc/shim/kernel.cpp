@@ -586,6 +586,10 @@ void call_with_outputs(Entry &e, torch::jit::Stack *stack, const std::vector<tt_
     if (!plan) raise(err);
     if (with_memory(c.device, [&] { return tt_plan_run(plan, &c, results.data(), &err); })) raise_of_run(c, err);
   }
+  if (C10_UNLIKELY(tt_window_full())) {
+    GilRelease nogil;
+    tt_flush_full(&err);
+  }
   put_results(e, stack, n, results.data(), [&](int k) -> const tt_output & { return outputs[k]; });
 }
 

@@ -11,14 +11,14 @@ static const int64_t sizes[1] = {4}, strides[1] = {1};
 static void rule_add(tt_ctx *c) { c->result[0] = hlo_binary(c->m, "add", tt_in(c, 0), tt_in(c, 1)); }
 static const tt_op row = {"add.Tensor", rule_add, "", PROMOTE_DEFAULT, 0, "self + other"};
 
-/* a + b, or a += b where result is NULL, as one of `kinds` operators that differ in name only. */
-enum { KINDS = 3 };
+/* a + b, or a += b where result is NULL, as one of `kinds` operators that differ in name only; from KINDS on as graphs. */
+enum { KINDS = 3, GRAPH = KINDS };
 static tt_code add(tt_client *c, int kind, tt_storage *a, tt_storage *b, tt_storage **result, tt_error *err) {
-  static tt_variant variants[2 * KINDS];
+  static tt_variant variants[2 * (KINDS + 2)];
   tt_variant *v = &variants[2 * kind + !result];
   if (!v->id) {
     *v = (tt_variant){.op = &row, .name = result ? "add" : "add_", .id = tt_variant_new_id(), .n_args = 2, .n_results = 1,
-                      .written = !result};
+                      .written = !result, .graph = kind >= GRAPH};
     memset(v->alias, -1, sizeof v->alias);
     v->alias[0] = result ? -1 : 0;
   }
@@ -285,5 +285,28 @@ TEST(test_threads_share_a_window) {
   EXPECT_OK(tt_flush(-1, &err), err);
   for (int i = 0; i < 4; i++) EXPECT_INT(workers[i].good, 200);
   tt_storage_release(shared);
+  test_let_go(c);
+}
+
+/* Two graphs, the second on the first's result, and an operator on the second's, step for step in Strict mode. */
+TEST(test_compiled_graphs_that_follow_one_another_are_one_program) {
+  tt_error err;
+  tt_client *c;
+  tt_storage *x[4], *made[3];
+  EXPECT_MADE(c = tt_client_create(test_fake(), 0, &err), err);
+  for (int i = 0; i < 4; i++) EXPECT_MADE(x[i] = storage_of(c, (float)(1 << i), &err), err);
+  for (int step = 0; step < 8; step++) {
+    int64_t before = executions();
+    EXPECT_OK(add(c, GRAPH, x[0], x[1], &made[0], &err), err);
+    EXPECT_OK(add(c, GRAPH + 1, made[0], x[2], &made[1], &err), err);
+    EXPECT_INT(executions() - before, step ? 0 : 2); /* at first nothing is known of them */
+    EXPECT_OK(add(c, 0, made[1], x[3], &made[2], &err), err);
+    if (tt_window_full()) EXPECT_OK(tt_flush_full(&err), err);
+    if (step > 3) EXPECT_INT(executions() - before, 1); /* where it ended before, without a reader */
+    EXPECT(first_of(made[2]) == 15);
+    tt_fuse_wait(false);
+    for (int i = 0; i < 3; i++) tt_storage_release(made[i]);
+  }
+  for (int i = 0; i < 4; i++) tt_storage_release(x[i]);
   test_let_go(c);
 }

@@ -1,0 +1,176 @@
+"""Compiled training steps: the CPU's losses, and one program where forward, backward and optimizer follow one another."""
+import importlib.util
+import pathlib
+
+import pytest
+import torch
+from torch import nn
+
+from torch_tpu import _C
+
+pytestmark = pytest.mark.tpu
+
+spec = importlib.util.spec_from_file_location("bench_models", pathlib.Path(__file__).parents[2] / "bench" / "models.py")
+models = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(models)
+
+
+@pytest.fixture(autouse=True)
+def fresh():
+    torch._dynamo.reset()
+    yield
+    torch._dynamo.reset()
+
+
+def images(n):
+    return torch.randn(2, 3, n, n), torch.randint(0, 10, (2,))
+
+
+SMALL = {
+    "GPT": (lambda: models.GPT(1, 16, 8, heads=2, vocabulary=32), lambda: (torch.randint(0, 32, (2, 8)), torch.randint(0, 32, (2, 8)))),
+    "ViT": (lambda: models.ViT(1, 16, 2), lambda: images(32)),
+    "ResNet": (lambda: models.ResNet(4), lambda: images(8)),
+    "MiniLM": (lambda: models.MiniLM(1, 16, 2, 64), lambda: (torch.randint(0, 64, (2, 9)), torch.randint(0, 10, (2,)))),
+}
+
+
+def settled():
+    """What is compiled in the background is there."""
+    torch.tpu.synchronize()
+    _C.fuse_wait(False)
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_losses_of_50_steps_are_the_cpus(name):
+    steps = []
+    for device in ("cpu", "tpu"):
+        torch.manual_seed(1)
+        make_model, make_data = SMALL[name]
+        model, (x, y) = make_model(), make_data()
+        steps.append(models.torch_step(model.to(device), x.to(device), y.to(device), 1e-3, "tpu" if device == "tpu" else None))
+    want, got = ([step().item() for _ in range(50)] for step in steps)
+    torch.testing.assert_close(torch.tensor(got), torch.tensor(want), rtol=1e-3, atol=1e-3)
+
+
+def perceptron(device):
+    torch.manual_seed(1)
+    m = nn.Sequential(nn.Linear(6, 8), nn.GELU(), nn.Linear(8, 3)).to(device)
+    return m, torch.randn(5, 6).to(device), torch.randn(5, 3).to(device)
+
+
+def stepper(device, update_compiled=True, clip=False, read_early=None):
+    m, x, y = perceptron(device)
+    optimizer = torch.optim.AdamW(m.parameters(), lr=1e-2)
+    c = (lambda f: torch.compile(f, backend="tpu")) if device == "tpu" else (lambda f: f)
+    forward, update = c(lambda: (m(x) - y).square().mean()), c(optimizer.step) if update_compiled else optimizer.step
+
+    def step():
+        optimizer.zero_grad()
+        loss = forward()
+        if read_early is not None:
+            read_early.append(loss.item())
+        loss.backward()
+        if clip:
+            nn.utils.clip_grad_norm_(m.parameters(), 0.1)
+        update()
+        return loss.detach()
+
+    return m, step
+
+
+# Executions of a step: the joined program, and what depends on nothing of it: the gradient of the loss to itself, the decay of
+# AdamW's second moments.
+@pytest.mark.parametrize("how, most", [({}, 2), ({"clip": True}, 2), ({"update_compiled": False, "clip": True}, 3)])
+def test_a_step_is_one_program(how, most, counted):
+    m, step = stepper("tpu", **how)
+    reference, on_cpu = stepper("cpu", **how)
+    for _ in range(6):
+        step().item(), on_cpu().item()
+        settled()
+    with counted() as c:
+        got = [step().item() for _ in range(3)]
+    want = [on_cpu().item() for _ in range(3)]
+    assert c.built == 0 and c.executions <= 3 * most, c.executions
+    torch.testing.assert_close(torch.tensor(got), torch.tensor(want), rtol=1e-4, atol=1e-5)
+    for p, w in zip(m.parameters(), reference.parameters()):
+        torch.testing.assert_close(p.cpu(), w, rtol=1e-3, atol=1e-4)
+        torch.testing.assert_close(p.grad.cpu(), w.grad, rtol=1e-3, atol=1e-4)
+
+
+def test_steps_that_nobody_reads_are_joined_too(counted):
+    m, step = stepper("tpu")
+    reference, on_cpu = stepper("cpu")
+    for _ in range(8):
+        step(), on_cpu()
+    _C.fuse_wait(False)
+    for _ in range(3):
+        step(), on_cpu()
+    _C.fuse_wait(False)
+    with counted() as c:
+        for _ in range(5):
+            last, want = step(), on_cpu()
+    assert c.built == 0 and c.executions == 10
+    assert abs(last.item() - want.item()) < 1e-4
+
+
+def test_a_loss_that_is_read_before_its_backward():
+    early, on_cpu = [], []
+    late = [step().item() for _, step in [stepper("tpu", read_early=early)] for _ in range(6)]
+    want = [step().item() for _, step in [stepper("cpu", read_early=on_cpu)] for _ in range(6)]
+    torch.testing.assert_close(torch.tensor(early), torch.tensor(on_cpu), rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(torch.tensor(late), torch.tensor(want), rtol=1e-4, atol=1e-5)
+
+
+def test_accumulated_gradients_and_values_between_graphs():
+    results = []
+    for device in ("cpu", "tpu"):
+        m, x, y = perceptron(device)
+        c = (lambda f: torch.compile(f, backend="tpu")) if device == "tpu" else (lambda f: f)
+        optimizer = torch.optim.SGD(m.parameters(), lr=0.1, momentum=0.9)
+        forward, update = c(lambda s: (m(x * s) - y).square().mean()), c(optimizer.step)
+        seen = []
+        for i in range(8):
+            optimizer.zero_grad()
+            for part in range(2):
+                loss = forward(torch.tensor(1.0 + part))
+                loss.backward()
+            if i % 3 == 2:
+                seen.append(m[0].weight.grad.norm().item())  # a reader where there was none before
+            x.mul_(0.9)  # after the graphs have taken it
+            update()
+            seen.append(loss.item())
+        results.append(torch.tensor(seen))
+    torch.testing.assert_close(*results, rtol=1e-4, atol=1e-5)
+
+
+def test_graphs_by_themselves_run_at_once(counted):
+    f = torch.compile(lambda x: (x * 2).tanh(), backend="tpu")
+    x = torch.ones(3, device="tpu")
+    f(x)
+    with counted() as c:
+        kept = [f(x) for _ in range(4)]
+    assert c.executions == 4 and c.built == 0 and len(kept) == 4
+
+
+def test_dropout_and_its_seed_in_joined_steps():
+    def run():
+        torch.manual_seed(3)
+        m = nn.Sequential(nn.Linear(6, 8), nn.Dropout(0.5), nn.Linear(8, 3)).to("tpu")
+        optimizer = torch.optim.SGD(m.parameters(), lr=0.1)
+        x = torch.randn(5, 6).to("tpu")
+        forward = torch.compile(lambda: m(x).square().mean(), backend="tpu")
+        losses = []
+        for _ in range(8):
+            optimizer.zero_grad()
+            loss = forward()
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.item())
+            settled()
+        return losses, torch.rand(3, device="tpu").tolist()
+
+    one, rest = run()
+    torch._dynamo.reset()
+    two, again = run()
+    assert rest == again and len(set(one)) == 8
+    torch.testing.assert_close(torch.tensor(one), torch.tensor(two), rtol=1e-5, atol=1e-6)
