@@ -2,6 +2,7 @@
 import torch
 
 from . import _C
+from ._internal.execution_mode import unfused
 
 
 def to_stablehlo(ep) -> str:
@@ -30,7 +31,8 @@ def to_stablehlo(ep) -> str:
     program = Program(module)
     _C.show_programs(True)
     try:
-        program(inputs)
+        with unfused():
+            program(inputs)
     except RuntimeError:
         if program.refused is not None:
             raise

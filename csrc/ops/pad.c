@@ -263,10 +263,14 @@ void rule_unfold_backward(tt_ctx *c) {
     c->result[0] = hlo_reshape(m, grad, 0, NULL);
     return;
   }
+  int64_t whole[TT_MAX_RANK + 1];
   for (int i = 0; i < rank; i++) {
     perm[n++] = i;
     if (i == dim) perm[n++] = rank;
+    whole[i] = i == dim ? grad->dims[dim] : w->dims[i];
   }
+  whole[rank] = grad->dims[rank];
+  grad = hlo_broadcast_to(m, grad, rank + 1, whole); /* torch's decomposition of istft gives a window for all rows */
   hlo x = hlo_transpose(m, grad, perm), zero = zero_of(grad, m); /* .., count, size, .. */
   if (!x) return;
   int64_t count = x->dims[dim], pieces = (size + step - 1) / step, length = w->dims[dim], dims[TT_MAX_RANK];

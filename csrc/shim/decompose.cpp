@@ -44,7 +44,8 @@ static thread_local std::vector<at::Tensor> *delivered;
 static void deliver(const c10::List<std::optional<at::Tensor>> &results) {
   TORCH_CHECK(delivered, "torch_tpu::deliver is called by decompositions only");
   delivered->clear();
-  for (const std::optional<at::Tensor> &t : results) delivered->push_back(t ? *t : at::Tensor());
+  for (const std::optional<at::Tensor> &t : results) // storages know no lazy conjugates
+    delivered->push_back(t ? t->resolve_conj().resolve_neg() : at::Tensor());
 }
 
 // ---- IValue -> Python ----

@@ -1,4 +1,5 @@
 """The eager mode: how calls run, of the process, or of a thread inside a context."""
+import contextlib
 import enum
 import threading
 
@@ -66,6 +67,17 @@ class set_eager_mode:
     def __exit__(self, *exc):
         _C.mode_leave(_contexts.open.pop())
         return False
+
+
+@contextlib.contextmanager
+def unfused():
+    """Strict mode where fuse is on, for this thread: for what has to be compiled and run here and now."""
+    before = _C.mode_enter(_MODES.index("strict")) if _C.mode_settings() % _NONFINITE == _MODES.index("fuse") else None
+    try:
+        yield
+    finally:
+        if before is not None:
+            _C.mode_leave(before)
 
 
 def __getattr__(name):

@@ -7,6 +7,7 @@ import operator
 import torch
 
 from .. import _C
+from .._internal.execution_mode import unfused
 
 
 @dataclasses.dataclass
@@ -121,7 +122,8 @@ def explain(fn, *args, **kwargs) -> Explanation:
     torch._dynamo.reset()
     before, metrics = counters()["fallbacks"], len(get_compilation_metrics())
     try:
-        torch.compile(fn, backend=backend)(*args, **kwargs)
+        with unfused():
+            torch.compile(fn, backend=backend)(*args, **kwargs)
     finally:
         torch._dynamo.reset()
     recompiles = [m.recompile_reason for m in get_compilation_metrics()[metrics:] if m.recompile_reason]

@@ -10,6 +10,7 @@ import operator
 import torch
 
 from .. import _C
+from .._internal.execution_mode import unfused
 
 
 def evaluate(size, known):
@@ -64,6 +65,19 @@ def _root(node):
     return node
 
 
+def _steps(node, root):
+    """The views that lead from root to node, in order; None where sizes, strides and offset tell all of them: no other dtype,
+    no lazy conjugate or negative."""
+    value, base = node.meta["val"], root.meta["val"]
+    if (value.dtype, value.is_conj(), value.is_neg()) == (base.dtype, base.is_conj(), base.is_neg()):
+        return None
+    found = []
+    while node is not root:
+        found.append(node)
+        node = node.args[0]
+    return found[::-1]
+
+
 def _shared(results):
     """{node: its root} of the results that share memory with others."""
     roots = {r: _root(r) for r in results}
@@ -114,7 +128,7 @@ class Program:
             elif isinstance(r, torch.fx.Node) and r in copies:
                 self.results.append(("input", position[r.args[0]]))
             elif r in shared:
-                self.results.append(("view", (compute(shared[r]), value)))
+                self.results.append(("view", (compute(shared[r]), value, _steps(r, shared[r]))))
             elif isinstance(value, torch.Tensor):
                 self.results.append(("new", compute(r)))
             else:
@@ -165,22 +179,26 @@ class Program:
             handle = self.handles[key] = self._register(numbers, known)
         return handle, known
 
+    def _run(self, handle, written, read):
+        if not self.options:
+            return torch.ops.torch_tpu.graph_call(handle, written, read)
+        with unfused():  # a window is compiled later, without the options
+            before = _C.set_options(self.options)
+            try:
+                return torch.ops.torch_tpu.graph_call(handle, written, read)
+            finally:
+                self._outer = before  # has to live as long as it is set
+                _C.set_options(before)
+
     def __call__(self, inputs):
         if self.refused is not None:
             return self.module(*inputs)
         handle, known = self.handle(inputs)
-        before = _C.set_options(self.options) if self.options else None
         try:
-            new = torch.ops.torch_tpu.graph_call(
-                handle, [inputs[i] for i in self.written], [inputs[i] for i in self.read]
-            )
+            new = self._run(handle, [inputs[i] for i in self.written], [inputs[i] for i in self.read])
         except NotImplementedError as e:
             self.refused = str(e)  # nothing has run: what cannot be traced is found before
             return self.module(*inputs)
-        finally:
-            if self.options:
-                self._outer = before  # has to live as long as it is set
-                _C.set_options(before)
         if self.plain:
             return new
         return [self._result(kind, x, inputs, new, known) for kind, x in self.results]
@@ -193,7 +211,13 @@ class Program:
             return new[x]
         if kind == "number":
             return evaluate(x, known)
-        base, value = x
+        base, value, steps = x
+        if steps:
+            view = new[base]
+            for node in steps:
+                args, kwargs = torch.fx.node.map_arg((node.args[1:], node.kwargs), lambda n: evaluate(n.meta["val"], known))
+                view = node.target(view, *args, **kwargs)
+            return view
         shape = [evaluate(s, known) for s in value.shape], [evaluate(s, known) for s in value.stride()]
         return new[base].as_strided(*shape, evaluate(value.storage_offset(), known))
 
