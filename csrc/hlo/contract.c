@@ -113,7 +113,8 @@ hlo hlo_convolution(hlo_module *m, hlo x, hlo kernel, const hlo_conv_dims *d, in
   hlo xs[] = {x, kernel};
   if (!hlo_ready(m, "convolution", 2, xs)) return NULL;
   int rank = d->n_spatial + 2;
-  if (x->rank != rank || kernel->rank != rank || rank > HLO_MAX_RANK) return hlo_mismatch(m, "convolution", x, kernel);
+  if (x->dtype != kernel->dtype || x->rank != rank || kernel->rank != rank || rank > HLO_MAX_RANK)
+    return hlo_mismatch(m, "convolution", x, kernel);
   for (int i = 0; i < rank; i++)
     if (!hlo_check_dim(m, "convolution", d->input[i], rank) || !hlo_check_dim(m, "convolution", d->kernel[i], rank) ||
         !hlo_check_dim(m, "convolution", d->output[i], rank))

@@ -72,6 +72,13 @@ static void forget(hlo_module *m, const hlo *a, hlo *r, void *user) { (void)m, (
 
 static void bad_add(hlo_module *m, hlo x) { hlo_binary(m, "add", x, hlo_parameter(m, TT_F32, DIMS(3, 2))); }
 static void bad_dtype(hlo_module *m, hlo x) { hlo_binary(m, "add", x, hlo_parameter(m, TT_I64, DIMS(2, 3))); }
+static void bad_bits(hlo_module *m, hlo x) { hlo_binary(m, "and", x, x); }
+static void bad_real(hlo_module *m, hlo x) { hlo_unary(m, "sine", hlo_convert(m, x, TT_I32)); }
+static void bad_convolution(hlo_module *m, hlo x) {
+  (void)x;
+  hlo_conv_dims d = {.n_spatial = 1, .feature_groups = 1, .batch_groups = 1, .input = {0, 1, 2}, .kernel = {0, 1, 2}, .output = {0, 1, 2}};
+  hlo_convolution(m, hlo_parameter(m, TT_F32, DIMS(1, 2, 5)), hlo_parameter(m, TT_F64, DIMS(3, 2, 2)), &d, 0, TT_F32);
+}
 static void bad_null(hlo_module *m, hlo x) { hlo_binary(m, "add", x, NULL); }
 static void bad_reshape(hlo_module *m, hlo x) { hlo_reshape(m, x, DIMS(7)); }
 static void bad_slice(hlo_module *m, hlo x) { hlo_slice_dim(m, x, 1, 0, 4, 1); }
@@ -106,6 +113,9 @@ static const struct {
 } wrong[] = {
     {"wrong dims", bad_add, TT_INTERNAL, "hlo add: expected f32[2,3], got f32[3,2]"},
     {"wrong dtype", bad_dtype, TT_INTERNAL, "hlo add: expected f32[2,3], got i64[2,3]"},
+    {"bits of floats", bad_bits, TT_INTERNAL, "hlo and: not defined for f32"},
+    {"sine of integers", bad_real, TT_INTERNAL, "hlo sine: not defined for i32"},
+    {"convolution of two dtypes", bad_convolution, TT_INTERNAL, "hlo convolution: expected f32[1,2,5], got f64[3,2,2]"},
     {"missing operand", bad_null, TT_INTERNAL, "hlo add: operand 1 is missing"},
     {"wrong number of elements", bad_reshape, TT_INTERNAL, "hlo reshape: expected f32[2,3], got f32[7]"},
     {"slice out of range", bad_slice, TT_INTERNAL, "hlo slice: [0:4:1] is out of range for dim 1 of size 3"},
