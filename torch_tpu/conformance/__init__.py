@@ -8,6 +8,7 @@ computes and tpu does not is reported.
   place.py       copies a case's tensors to a device
   ops.py, modules.py, optimizers.py   the databases
   compare.py     when two results agree
+  captured.py    the same under torch.compile
   task.py        runs one task: its cases and its status
   pool.py        the processes
   report.py, page.py   the table, JSON, Markdown; the HTML page

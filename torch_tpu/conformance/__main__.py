@@ -82,7 +82,7 @@ def work(args, folder, one, at):
         place.mkdir(parents=True, exist_ok=True)
         os.environ["TORCH_TPU_DUMP"] = str(place)
     module = {"modules": modules, "optimizers": optimizers}.get(one.database, ops)
-    return task.run(module.cases(one, args.samples, args.compile), at, args.seed)
+    return task.run(module.cases(one, args.samples), at, args.seed, args.compile)
 
 
 def run(args, tasks, folder=None, say=print):
@@ -92,6 +92,8 @@ def run(args, tasks, folder=None, say=print):
     found, start = {}, time.time()
     for one, result in pool.run(tasks, functools.partial(work, args, folder), args.jobs, args.timeout):
         found[one] = {**one._asdict(), "native": True, **result}
+        for entry, variant, dtype, text in report.remarks([found[one]]):
+            say(f"{entry} {variant} {dtype}: {text[:300]}")
         if len(found) % 100 == 0:
             say(f"{len(found)} of {len(tasks)} in {time.time() - start:.0f} s")
     return [found[one] for one in tasks]
@@ -147,8 +149,6 @@ def main():
         say(f"{len(tasks)} tasks, {args.jobs} processes")
         results = run(args, tasks, folder, say)
         document = {"about": about(args, time.time() - start), "results": results}
-        for entry, variant, dtype, text in report.remarks(results):
-            say(f"{entry} {variant} {dtype}: {text[:300]}")
         print(report.table(results))
         if args.aot:
             failed = document["aot"] = compile_programs(args, folder)

@@ -28,11 +28,11 @@ def tasks(variants, dtypes):
 class Runner:
     """A module in one mode, on one input."""
 
-    def __init__(self, info, given, training, dtype, backward, compiled):
+    def __init__(self, info, given, training, dtype, backward):
         seed(0)
         made = given.constructor_input
         self.module = info.module_cls(*made.args, **made.kwargs).to(dtype).train(training)
-        self.given, self.grad, self.compiled = given.forward_input, backward, compiled
+        self.given, self.grad = given.forward_input, backward
         if info.is_lazy:  # it makes its parameters at the first call
             with torch.no_grad():
                 self.module(*self.given.args, **self.given.kwargs)
@@ -41,12 +41,8 @@ class Runner:
         module = copy.deepcopy(self.module)
         module = (module.double() if place.wide else module).to(place.device)
         args, kwargs = place((self.given.args, self.given.kwargs))
-        call = module
-        if self.compiled and place.device.type == "tpu":
-            torch._dynamo.reset()
-            call = torch.compile(module, backend="tpu", dynamic=False)
         with torch.set_grad_enabled(self.grad):
-            result = call(*args, **kwargs)
+            result = place.function(module)(*args, **kwargs)
         state = [b for _, b in module.named_buffers()]
         if not self.grad:
             return [result, state]
@@ -59,7 +55,7 @@ class Runner:
         return [list(torch.autograd.grad(outputs, leaves, given, allow_unused=True)), state]
 
 
-def cases(task, count, compiled=False):
+def cases(task, count):
     info, dtype, backward = database()[task.entry], getattr(torch, task.dtype), task.variant == "backward"
     for training in (True, False):
         seed(0)
@@ -68,4 +64,4 @@ def cases(task, count, compiled=False):
             mode = "training" if training else "evaluation"
             made = given.constructor_input
             text = f"{mode} {given.desc}: {describe((made.args, made.kwargs))} on {describe((given.forward_input.args, given.forward_input.kwargs))}"
-            yield Case(Runner(info, given, training, dtype, backward, compiled).run, text[:300])
+            yield Case(Runner(info, given, training, dtype, backward).run, text[:300])

@@ -76,16 +76,10 @@ def describe(tree):
 class Runner:
     """Runs one variant of an entry on one sample."""
 
-    def __init__(self, op, variant, sample, compiled):
-        self.op, self.sample, self.compiled = op, sample, compiled
+    def __init__(self, op, variant, sample):
+        self.op, self.sample = op, sample
         self.run = getattr(self, variant)
         self.factors = bool(FACTORS.search(op.name))
-
-    def function(self, fn, place):
-        if not self.compiled or place.device.type != "tpu":
-            return fn
-        torch._dynamo.reset()
-        return torch.compile(fn, backend="tpu", dynamic=False)
 
     def arguments(self, place):
         s = self.sample
@@ -95,7 +89,7 @@ class Runner:
 
     def call(self, place, **more):
         x, args, kwargs = self.arguments(place)
-        return self.function(self.op, place)(x, *args, **kwargs, **more)
+        return place.function(self.op.op)(x, *args, **kwargs, **more)
 
     def forward(self, place):
         result = self.call(place)
@@ -105,7 +99,7 @@ class Runner:
         if self.sample.broadcasts_input or not isinstance(self.sample.input, torch.Tensor):
             raise Nothing("this sample cannot be written in place")
         x, args, kwargs = self.arguments(place)
-        result = self.function(self.op.inplace_variant, place)(x, *args, **kwargs)
+        result = place.function(self.op.inplace_variant)(x, *args, **kwargs)
         return [x, result is x]
 
     def backward(self, place):
@@ -141,10 +135,10 @@ class Runner:
         return found
 
 
-def cases(task, count, compiled=False):
+def cases(task, count):
     op = database(task.database)[task.entry]
     grad = task.variant == "backward"
     for sample in spread(op.sample_inputs("cpu", getattr(torch, task.dtype), requires_grad=grad), count):
         chosen = sample.input if op.name in CHOSEN and isinstance(sample.input, torch.Tensor) else None
         rules = Rules(not UNWRITTEN.search(op.name), chosen, op.name in SPARE)
-        yield Case(Runner(op, task.variant, sample, compiled).run, describe((sample.input, sample.args, sample.kwargs)), rules)
+        yield Case(Runner(op, task.variant, sample).run, describe((sample.input, sample.args, sample.kwargs)), rules)

@@ -42,8 +42,8 @@ def shapes(info):
 class Runner:
     """Some steps of one configuration. where: the device of the numbers that are given as tensors, or None for the CPU."""
 
-    def __init__(self, info, variant, kwargs, dtype, tensors_move, compiled):
-        self.info, self.variant, self.kwargs, self.tensors_move, self.compiled = info, variant, kwargs, tensors_move, compiled
+    def __init__(self, info, variant, kwargs, dtype, tensors_move):
+        self.info, self.variant, self.kwargs, self.tensors_move = info, variant, kwargs, tensors_move
         generator = torch.Generator().manual_seed(3)
 
         def make(shape):
@@ -80,10 +80,7 @@ class Runner:
             loss.backward()
             return loss
 
-        step = optimizer.step
-        if self.compiled and place.device.type == "tpu":
-            torch._dynamo.reset()
-            step = torch.compile(step, backend="tpu", dynamic=False)
+        step = place.function(optimizer.step)
         for _ in range(STEPS):
             if self.info.step_requires_closure:
                 step(closure)
@@ -111,7 +108,7 @@ class Runner:
         return [[p.detach() for p in parameters], torch.autograd.grad(loss, leaves + gradients, allow_unused=True)]
 
 
-def cases(task, count, compiled=False):
+def cases(task, count):
     info, dtype = database()[task.entry], getattr(torch, task.dtype)
     device = "cuda" if task.variant == "capturable" else "cpu"  # the only devices optim_db has such configurations for
     for given in info.optim_inputs_func(device):
@@ -121,5 +118,5 @@ def cases(task, count, compiled=False):
         kwargs.update({flag: flag == task.variant for flag in info.supported_impls if task.variant != "capturable"})
         tensors = any(isinstance(x, torch.Tensor) for v in kwargs.values() for x in (v if isinstance(v, tuple) else (v,)))
         for move in (False, True) if tensors else (False,):
-            runner = Runner(info, task.variant, kwargs, dtype, move, compiled)
+            runner = Runner(info, task.variant, kwargs, dtype, move)
             yield Case(runner.run, f"{given.desc}: {kwargs}{' on the device' if move else ''}"[:300])

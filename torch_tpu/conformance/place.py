@@ -5,15 +5,21 @@ floating tensors become float64 (complex128): the reference that says how far of
 import torch
 from torch.utils import _pytree as pytree
 
+from . import captured
+
 WIDE = {torch.float16: torch.float64, torch.bfloat16: torch.float64, torch.float32: torch.float64,
         torch.complex32: torch.complex128, torch.complex64: torch.complex128}
 
 
 class Place:
-    def __init__(self, device, wide=False):
-        self.device, self.wide = torch.device(device), wide
+    def __init__(self, device, wide=False, backend=None):
+        self.device, self.wide, self.backend = torch.device(device), wide, backend
         self._storages = {}  # of the original -> (original, its copy): the original is held, so that no address comes twice
         self._tensors = {}
+
+    def function(self, fn):
+        """fn as it is called here: compiled by the backend, if there is one."""
+        return captured.function(fn, self.backend) if self.backend else fn
 
     def dtype(self, dtype):
         return WIDE.get(dtype, dtype) if self.wide else dtype

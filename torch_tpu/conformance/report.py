@@ -51,6 +51,8 @@ def remarks(results):
         said = [] if r["status"] in ("pass", "skip") else [f"{r['status']}: {r.get('message', '')} [{r.get('case', '')}]"]
         if not r.get("native", True) and r["status"] != "skip":
             said.append("on the CPU: " + ", ".join(f"{op} x{n}" for op, n in sorted(r["fallbacks"].items())))
+        if r.get("refused"):
+            said.append("graphs that run operator by operator: " + "; ".join(r["refused"]))
         if r.get("strides"):
             said.append(f"strides differ in {r['strides']} of {r['cases']} cases")
         if said:

@@ -7,7 +7,7 @@ import time
 import torch
 from torch.utils import _pytree as pytree
 
-from . import compare
+from . import captured, compare
 from .place import Place
 
 # From best to worst; a task's status is its worst case's. skip: nothing to compare, or the CPU itself refuses.
@@ -53,7 +53,17 @@ def written(place):
     return [(i, copy) for i, (original, copy) in enumerate(place.pairs()) if copy._version and not copy.requires_grad]
 
 
-def run_case(case, n=0):
+def untraceable(case, n):
+    """Why Dynamo does not trace a case on the CPU; None where it does."""
+    try:
+        seed(n)
+        case.run(Place("cpu", backend="eager"))
+    except Exception as e:
+        return compare.one_line(f"Dynamo does not trace it: {type(e).__name__}: {e}", 200)
+    return None
+
+
+def run_case(case, n=0, compiled=False):
     """(status, message, in how many results the strides differ)."""
     try:
         cpu, want, fixed = on_cpu(case, n)
@@ -65,7 +75,7 @@ def run_case(case, n=0):
         seed(n)
         return case.run(Place("cpu", wide=True))
 
-    tpu = Place("tpu")
+    tpu = Place("tpu", backend=captured.backend if compiled else None)
     try:
         seed(n)
         got = case.run(tpu)
@@ -83,10 +93,11 @@ def run_case(case, n=0):
         return "pass", "", strides
     except compare.Mismatch as e:
         return "wrong", compare.one_line(e), 0
-    except NotImplementedError as e:
-        return "unsupported", compare.one_line(f"NotImplementedError: {e}"), 0
     except Exception as e:
-        return "fail", compare.one_line(f"{type(e).__name__}: {e}"), 0
+        untraced = untraceable(case, n) if compiled else None
+        if untraced:
+            return "skip", untraced, 0
+        return "unsupported" if isinstance(e, NotImplementedError) else "fail", compare.one_line(f"{type(e).__name__}: {e}"), 0
 
 
 def fallbacks():
@@ -94,8 +105,8 @@ def fallbacks():
     return collections.Counter(torch_tpu.counters()["fallbacks"])
 
 
-def run(cases, at=lambda i: None, n=0):
-    """Runs a task's cases with seed n; at(i) is called before each. The result as JSON has it."""
+def run(cases, at=lambda i: None, n=0, compiled=False):
+    """Runs a task's cases with seed n, under torch.compile if compiled; at(i) is called before each. The result as JSON has it."""
     seed(n)
     start, before = time.time(), fallbacks()
     result = {"status": "skip", "cases": 0, "passed": 0}
@@ -106,7 +117,7 @@ def run(cases, at=lambda i: None, n=0):
         cases, skipped = [], compare.one_line(f"no samples: {type(e).__name__}: {e}", 200)
     for i, case in enumerate(cases):
         at(i)
-        status, message, strides = run_case(case, n)
+        status, message, strides = run_case(case, n, compiled)
         if status == "skip":
             skipped = skipped or message
             continue
@@ -123,5 +134,8 @@ def run(cases, at=lambda i: None, n=0):
     result["native"] = not on_host
     if on_host:
         result["fallbacks"] = dict(on_host)
+    refused = captured.refusals()
+    if refused:
+        result["refused"] = refused
     result["seconds"] = round(time.time() - start, 3)
     return result

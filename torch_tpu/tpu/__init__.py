@@ -25,6 +25,8 @@ DeviceProperties = namedtuple("DeviceProperties", ["name", "total_memory", "plat
 
 def is_available() -> bool:
     """Whether a plugin is there to be the device. Loads nothing."""
+    if _C.is_initialized():
+        return True  # torch asks this often while it traces
     try:
         plugin.find()
     except RuntimeError:
