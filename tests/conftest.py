@@ -9,13 +9,15 @@ import pytest
 import torch
 
 DEVICE = os.environ.get("TORCH_TPU_TEST_DEVICE", "tpu")
+MODE = os.environ.get("TORCH_TPU_EAGER_MODE") or "strict"
 
 
 def pytest_collection_modifyitems(items):
-    if DEVICE == "tpu":
-        return
     for item in items:
-        if item.get_closest_marker("tpu"):
+        strict = item.get_closest_marker("strict")
+        if strict and MODE != "strict":
+            item.add_marker(pytest.mark.skip(reason=f"{strict.args[0]} (TORCH_TPU_EAGER_MODE={MODE})"))
+        if DEVICE != "tpu" and item.get_closest_marker("tpu"):
             item.add_marker(pytest.mark.skip(reason="asks about the tpu device itself"))
 
 

@@ -6,7 +6,7 @@ import sys
 import pytest
 from torch_tpu import cache
 
-pytestmark = pytest.mark.tpu
+pytestmark = [pytest.mark.tpu, pytest.mark.strict("looks at the programs that single calls leave in a cache")]
 STEP = """
 import torch, torch_tpu
 x = torch.arange(6., device="tpu")

@@ -20,6 +20,7 @@ def compiled(f, **kwargs):
     return torch.compile(f, backend="tpu", fullgraph=True, **kwargs)
 
 
+@pytest.mark.strict("counts executions, which fuse puts off")
 def test_a_function_is_one_execution(counted):
     f = compiled(lambda x, y: ((x @ y).relu() + 1).sum(0).softmax(0))
     x, y = torch.randn(4, 5, device="tpu"), torch.randn(5, 3, device="tpu")
@@ -55,6 +56,7 @@ def test_mutation_views_and_graph_breaks():
     assert out.tolist() == [[0, 0], [1, 1], [1, 1]] and got.tolist() == [[0, 2, 2], [0, 2, 2]]
 
 
+@pytest.mark.strict("counts executions, which fuse puts off")
 def test_offsets_of_views_are_no_guards(counted):
     f = compiled(lambda x: x * 10)
     base = torch.arange(40.0).reshape(10, 4)
@@ -90,6 +92,7 @@ def test_results_that_share_memory():
     assert a.tolist() == b.tolist() == [0, 0] and a.untyped_storage().data_ptr() == b.untyped_storage().data_ptr()
 
 
+@pytest.mark.strict("counts executions, which fuse puts off")
 def test_numbers_are_operands(counted):
     x = torch.ones(3, device="tpu")
     f, g = compiled(lambda x, s: x * s + s), compiled(lambda x, s: x * (1 - s * 0.5))
@@ -140,6 +143,7 @@ def test_dropout_in_compiled_code():
     assert not torch.equal(got[0], got[1])
 
 
+@pytest.mark.strict("counts executions, which fuse puts off")
 def test_dropout_under_checkpointing(counted):
     from torch.utils.checkpoint import checkpoint
 
@@ -165,6 +169,7 @@ def test_dropout_under_checkpointing(counted):
     assert n.executions == 1 and back.executions == 2  # with the gradient's ones
 
 
+@pytest.mark.strict("counts executions, which fuse puts off")
 def test_branches_and_loops_are_parts_of_the_program(counted):
     from torch._higher_order_ops.scan import scan
     from torch._higher_order_ops.while_loop import while_loop
@@ -191,6 +196,7 @@ def test_branches_and_loops_are_parts_of_the_program(counted):
         assert n.executions == 1, f.__name__
 
 
+@pytest.mark.strict("looks at the programs of single calls")
 def test_a_long_loop_is_no_longer_program(tmp_path, python):
     code = """if True:
         import os, torch
@@ -240,6 +246,7 @@ def test_transforms():
         torch.testing.assert_close(got.cpu(), want)
 
 
+@pytest.mark.strict("counts executions, which fuse puts off")
 @pytest.mark.parametrize("name", ["SGD", "AdamW", "Adagrad"])
 def test_a_schedule_of_learning_rates_compiles_twice(name, counted):
     kwargs = {"lr": 0.1, **({"momentum": 0.9} if name == "SGD" else {})}
@@ -327,6 +334,7 @@ def test_options():
             torch.compile(lambda x: x + 1, backend="tpu", **kwargs)(x)
 
 
+@pytest.mark.strict("counts executions, which fuse puts off")
 def test_the_default_backend_is_by_device(counted):
     f = torch.compile(lambda x: (x + 1).sin() * 2)
     x = torch.ones(3, device="tpu")

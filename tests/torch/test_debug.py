@@ -119,6 +119,7 @@ def test_compiled_programs_are_checked_too(debug):
     assert words(fn, x.to("tpu"), row.to("tpu")[:2]) == (IndexError, "index 7 is out of bounds for dimension 0 with size 3")
 
 
+@pytest.mark.strict("asks for strict mode")
 def test_strict_mode_has_no_conditions(counted, tmp_path, python):
     code = """
 import torch, torch_tpu
