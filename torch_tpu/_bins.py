@@ -140,7 +140,7 @@ def segment_reduce(data, reduce, lengths=None, indices=None, offsets=None, axis=
     y = _together(x, segment, lengths.shape[1], how, start if initial is None else initial)
     if reduce == "mean":
         y = torch.where(lengths > 0, y / lengths.to(y.dtype), math.nan if initial is None else y)
-    return y.reshape(*data.shape[:axis], y.shape[1], *data.shape[axis + 1:])
+    return y.reshape(*data.shape[:axis], y.shape[1], *data.shape[axis + 1:]).contiguous()
 
 
 @decomposes("_segment_reduce_backward")

@@ -10,7 +10,7 @@ import threading
 import torch
 
 from . import _C
-from . import _bins, _ctc, _distance, _distributions, _embedding, _fused, _grid, _jagged, _layers, _losses, _quantize, _spectral  # noqa: F401  (they add)
+from . import _bins, _ctc, _distance, _distributions, _embedding, _fused, _grid, _jagged, _layers, _losses, _padded, _quantize, _spectral  # noqa: F401  (they add)
 from ._registry import DECOMPOSITIONS, overload
 
 _functions = {}  # operator name -> (function, overload) or None

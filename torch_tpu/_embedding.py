@@ -4,6 +4,7 @@ A bag's number is found for each index by a search in the offsets; sums are addi
 one for the value and one for the first index that has it. Indices equal to padding_idx belong to no bag."""
 import torch
 
+from ._internal import execution_mode
 from ._registry import decomposes, wide
 
 SUM, MEAN, MAX = range(3)
@@ -32,9 +33,22 @@ def _largest(rows, bag, n_bags, counted, indices):
     return torch.where(some, top, 0), torch.where(some, source, 0)
 
 
+def _check_offsets(indices, offsets):
+    """In Debug mode, which reads them. The tail of the first message is how torch prints the tensor's kind."""
+    if offsets.numel() == 0:
+        return
+    first, last, kind = int(offsets[0]), int(offsets[-1]), "Long" if offsets.dtype == torch.int64 else "Int"
+    torch._check(first == 0, lambda: "offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from position 0. "
+                                     f"However, got {first}\n[ torch.{kind}Tensor{{}} ]")
+    torch._check(last <= indices.shape[0], lambda: f"offsets[-1] can not be greater than input's length {indices.shape[0]} but got offsets[-1] "
+                                                   f"of {last}")
+
+
 @decomposes("_embedding_bag", "_embedding_bag_forward_only")
 def embedding_bag(weight, indices, offsets, scale_grad_by_freq=False, mode=SUM, sparse=False, per_sample_weights=None,
                   include_last_offset=False, padding_idx=-1):
+    if execution_mode.eager_mode == "debug" and not offsets.is_meta:
+        _check_offsets(indices, offsets)
     n_bags, bag = _bags(indices, offsets, include_last_offset)
     rows = wide(weight.index_select(0, indices))
     counted = (indices != padding_idx)[:, None] if padding_idx >= 0 else torch.ones_like(indices, dtype=torch.bool)[:, None]

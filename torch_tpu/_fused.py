@@ -131,9 +131,3 @@ def transformer_encoder_layer(src, embed_dim, num_heads, qkv_weight, qkv_bias, p
         return src + feed_forward(norm2(src))
     src = norm1(src + attend(src))
     return norm2(src + feed_forward(src))
-
-
-# nn.TransformerEncoder asks this before it packs a padded batch into a nested tensor of the strided layout, which tpu tensors
-# do not have: it then computes all places, those of the padding too, and masks them.
-_device = torch.library.Library("aten", "IMPL", "PrivateUse1")
-_device.impl("_nested_tensor_from_mask_left_aligned", lambda tensor, mask: False)

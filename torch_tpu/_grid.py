@@ -70,9 +70,15 @@ def _cubic_weights(t):
     return torch.stack([w for w, _ in sides]), torch.stack([d if k < 2 else -d for k, (_, d) in enumerate(sides)])
 
 
+def _rounded(x):
+    """x, so that no compiler makes one rounding of its product and what is added next: gradients to the grid show a place's last digit."""
+    most = torch.finfo(x.dtype).max
+    return x.clamp(-most, most)
+
+
 def _taps(x, size, mode, padding, align, nan_place):
     scale = (size - 1) / 2 if align else size / 2
-    x = (x + 1) / 2 * (size - 1) if align else ((x + 1) * size - 1) / 2
+    x = (x + 1) / 2 * (size - 1) if align else (_rounded((x + 1) * size) - 1) / 2
     if mode == CUBIC:
         first = x.floor()
         weight, slope = _cubic_weights(x - first)

@@ -3,7 +3,7 @@ or do not exist (_registry.answers)."""
 import torch
 
 from ._embedding import embedding_bag
-from ._registry import WORDS, answers, overload
+from ._registry import WORDS, _answers_out, answers, overload
 
 
 # ---- Fourier transforms: what is transformed lies innermost, and the rest in the order of its strides ----
@@ -193,6 +193,49 @@ def convolution_backward(grad, x, weight, bias_sizes, stride, padding, dilation,
     like = {"memory_format": _convolution_format(x, weight, stride, dilation, transposed, output_padding, groups)}
     return (torch.empty_like(x, **like) if output_mask[0] else None, torch.empty_like(weight, **like) if output_mask[1] else None,
             grad.new_empty(weight.shape[1] * groups if transposed else weight.shape[0]) if output_mask[2] else None)
+
+
+# ---- out= tensors that grow take the strides of a new result ----
+def _restrides(*names):
+    for name in names:
+        form, base = overload(name), name.partition(".")[0]
+        functional = getattr(torch.ops.torch_tpu if base in _OWN else torch.ops.aten, base)
+        _restride(form, functional, [a.name for a in form._schema.arguments if a.is_out])
+
+
+def _restride(form, functional, names):
+    def meta(*args, **options):
+        outs = [options[n] for n in names]
+        before = [o.shape for o in outs]
+        result = form(*args, **options)
+        likes = functional(*args, **{k: v for k, v in options.items() if k not in names})
+        for out, shape, like in zip(outs, before, likes if isinstance(likes, tuple) else (likes,)):
+            if out.shape != shape:
+                out.as_strided_(like.shape, like.stride())
+        return result
+
+    answers(form.name().removeprefix("aten::"))(meta)
+
+
+_OWN = {"linalg_eig"}  # whose functional forms are answered above
+_restrides("cat.out", "cholesky_inverse.out", "ormqr.out", "triangular_solve.X", "conj_physical.out", "linalg_eig.out",
+           "_linalg_eigh.eigenvalues", "linalg_householder_product.out", "linalg_ldl_factor_ex.out", "linalg_ldl_solve.out", "linalg_qr.out",
+           "linalg_lu_factor_ex.out", "linalg_lu_solve.out")
+_answers_out(overload("_native_batch_norm_legit.out"), torch.ops.torch_tpu._native_batch_norm_legit)
+_answers_out(overload("_native_batch_norm_legit.no_stats_out"), torch.ops.torch_tpu._native_batch_norm_legit.no_stats)
+
+
+# ---- channels stay last ----
+@answers("max_unpool2d")
+def max_unpool2d(self, indices, output_size):
+    y = torch.ops.aten.max_unpool2d(self, indices, output_size)
+    return torch.empty_like(y, memory_format=torch._prims_common.suggest_memory_format(self))
+
+
+@answers("native_group_norm_backward")
+def group_norm_backward(grad, x, *others):
+    to_x, *rest = torch.ops.aten.native_group_norm_backward(grad, x, *others)
+    return (None if to_x is None else torch.empty_like(to_x, memory_format=torch._prims_common.suggest_memory_format(x)), *rest)
 
 
 # ---- what torch's own let pass ----

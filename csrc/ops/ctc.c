@@ -25,12 +25,6 @@ static const int BATCH = 0;
 
 static hlo zero_probability(hlo_module *m, hlo x) { return constant_like(m, x, -HUGE_VAL); }
 
-static hlo moved(hlo_module *m, hlo x, int64_t by, hlo fill) { /* along the states: up for by > 0 */
-  int64_t low[2] = {0, by}, high[2] = {0, -by};
-  if (x && (by >= x->dims[1] || -by >= x->dims[1])) return hlo_broadcast(m, fill, 2, x->dims, NULL);
-  return hlo_pad(m, x, fill, low, high, NULL);
-}
-
 /* log(exp a + exp b + exp c), none of them NaN unless an operand is: minus infinity is probability zero. */
 static hlo log_sum(hlo_module *m, hlo a, hlo b, hlo c) {
   hlo top = larger(m, larger(m, a, b), c);
@@ -61,8 +55,8 @@ static void time_left(hlo_module *m, const hlo *args, hlo *results, void *user) 
 static void one_forward(hlo_module *m, const hlo *args, hlo *results, void *user) {
   (void)user;
   hlo a = args[CURRENT], none = zero_probability(m, a);
-  hlo two = hlo_select(m, args[SKIPS], moved(m, a, 2, none), none);
-  hlo next = add(m, log_sum(m, a, moved(m, a, 1, none), two), row_of(m, args[EMITTED], args[STEP]));
+  hlo two = hlo_select(m, args[SKIPS], tt_moved(m, a, 1, 2, none), none);
+  hlo next = add(m, log_sum(m, a, tt_moved(m, a, 1, 1, none), two), row_of(m, args[EMITTED], args[STEP]));
   keep_rest(args, results);
   results[CURRENT] = next;
   results[ALL] = with_row(m, args[ALL], args[STEP], next);
@@ -75,8 +69,8 @@ static void one_backward(hlo_module *m, const hlo *args, hlo *results, void *use
   if (!b) return;
   hlo time = hlo_binary(m, "subtract", hlo_int(m, TT_I32, *(const int64_t *)user - 1), args[STEP]);
   hlo emitted = row_of(m, args[EMITTED], time), now = hlo_broadcast(m, time, 2, b->dims, NULL);
-  hlo from = moved(m, hlo_select(m, args[SKIPS], b, none), -2, none);
-  hlo next = add(m, log_sum(m, b, moved(m, b, -1, none), from), emitted);
+  hlo from = tt_moved(m, hlo_select(m, args[SKIPS], b, none), 1, -2, none);
+  hlo next = add(m, log_sum(m, b, tt_moved(m, b, 1, -1, none), from), emitted);
   hlo place = hlo_iota(m, TT_I32, 2, b->dims, 1);
   hlo final = either(m, hlo_compare(m, "EQ", place, last), hlo_compare(m, "EQ", place, hlo_binary_scalar(m, "subtract", last, 1)));
   next = hlo_select(m, hlo_compare(m, "EQ", now, args[END]), hlo_select(m, final, emitted, none), next);
@@ -98,11 +92,17 @@ static bool states_of(tt_ctx *c, int at, int blank_at, states *s) {
   }
   s->time = x->dims[0], s->batch = x->dims[1], s->n = 2 * targets->dims[1] + 1;
   int64_t dims[2] = {s->batch, s->n}, wide[3] = {s->time, s->batch, s->n};
+  if (tt_debug(c) && targets && lengths) {
+    hlo used = hlo_compare(m, "LT", hlo_iota(m, TT_I32, 2, targets->dims, 1), hlo_broadcast(m, hlo_convert(m, lengths, TT_I32), 2, targets->dims, &BATCH));
+    hlo inside = both(m, hlo_compare(m, "GE", targets, hlo_int(m, targets->dtype, 0)),
+                      hlo_compare(m, "LT", targets, hlo_int(m, targets->dtype, x->dims[2])));
+    tt_require(c, either(m, inside, not(m, used)), targets, TT_OUT_OF_RANGE, "Target {} is out of bounds.");
+  }
   targets = tt_index_prepare(m, targets, x->dims[2], false, true);
   hlo blank = hlo_int(m, targets ? (tt_dtype)targets->dtype : TT_I32, tt_int(c, blank_at, 0));
   s->label = hlo_pad(m, targets, blank, (int64_t[]){0, 1}, (int64_t[]){0, 1}, (int64_t[]){0, 1});
   if (s->n == 1) s->label = hlo_broadcast(m, blank, 2, dims, NULL);
-  s->skips = hlo_compare(m, "NE", s->label, moved(m, s->label, 2, blank));
+  s->skips = hlo_compare(m, "NE", s->label, tt_moved(m, s->label, 1, 2, blank));
   s->emitted = tt_gather_along(m, x, 2, hlo_broadcast(m, s->label, 3, wide, (int[]){1, 2}));
   s->last = hlo_broadcast(m, hlo_binary_scalar(m, "multiply", lengths, 2), 2, dims, &BATCH);
   s->end = hlo_broadcast(m, hlo_binary_scalar(m, "subtract", inputs, 1), 2, dims, &BATCH);

@@ -13,14 +13,6 @@
 
 enum { MOST_SWEEPS = 40 };
 
-/* The Hermitian matrix whose lower (upper) triangle a has, with a real diagonal. */
-static hlo hermitian(hlo_module *m, hlo a, bool upper) {
-  if (!a) return NULL;
-  hlo kept = tt_matrix_where(m, a, upper ? "GT" : "LT", 0), diagonal = tt_matrix_where(m, a, "EQ", 0);
-  hlo mirrored = tt_matrix_adjoint(m, a);
-  return choose(m, kept, a, choose(m, diagonal, hlo_convert(m, tt_real_part(m, a), (tt_dtype)a->dtype), mirrored));
-}
-
 /* One step. State: step, A, and the vectors as rows if they are wanted. */
 static void one_step(hlo_module *m, const hlo *s, hlo *r, void *user) {
   bool vectors = *(bool *)user;
@@ -70,7 +62,7 @@ void rule_eigh(tt_ctx *c) { /* (A, UPLO, compute_v) */
   for (int k = 0; k < 2; k++) c->result[k] = hlo_full(m, k ? t : real, c->want[k].rank, c->want[k].dims, 0);
   if (hlo_numel(a) == 0) return;
   const char *triangle = tt_str(c, 1);
-  a = hermitian(m, a, *triangle == 'U' || *triangle == 'u');
+  a = tt_matrix_mirrored(m, a, *triangle == 'U' || *triangle == 'u', true);
   hlo size = tt_size_of(m, a);
   a = quo(m, a, hlo_convert(m, hlo_broadcast(m, size, 3, a->dims, (int[]){0}), t));
   a = hlo_pad(m, a, constant_like(m, a, 0), (int64_t[]){0, 0, 0}, (int64_t[]){0, n % 2, n % 2}, NULL);

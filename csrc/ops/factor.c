@@ -196,23 +196,22 @@ hlo tt_matrix_lu_solve(hlo_module *m, hlo lu, hlo order, hlo b, bool adjoint) {
 /* ---- QR ---- */
 enum { QR_MATRIX, QR_TAU, QR_VALUES };
 
-typedef struct reflector { hlo beta, tau, scale; } reflector; /* [batch, 1, 1]; v is x * scale below its leading 1 */
-
-/* larfg: I - tau v v^H, adjoint, takes (alpha, x) to (beta, 0) with real beta; x is [batch, r, 1], zero at alpha. */
-static reflector reflector_of(hlo_module *m, hlo alpha, hlo x) {
-  if (!alpha) return (reflector){0};
-  tt_dtype t = (tt_dtype)alpha->dtype;
+tt_reflector tt_reflector_of(hlo_module *m, hlo x, hlo at) {
+  if (!x) return (tt_reflector){0};
+  tt_dtype t = (tt_dtype)x->dtype;
+  hlo row = tt_matrix_position(m, x, 1), alpha = tt_matrix_take(m, x, 1, at, 1);
+  hlo rest = choose(m, hlo_compare(m, "GT", row, at), x, zero_like(m, x));
   hlo re = hlo_unary(m, "real", alpha), im = hlo_unary(m, "imag", alpha);
   /* The norm, scaled so that squares neither overflow nor vanish. */
-  hlo size = tt_matrix_max(m, absolute(m, hlo_unary(m, "real", x)), 1);
-  if (tt_is_complex(t)) size = larger(m, size, tt_matrix_max(m, absolute(m, hlo_unary(m, "imag", x)), 1));
+  hlo size = tt_matrix_max(m, absolute(m, hlo_unary(m, "real", rest)), 1);
+  if (tt_is_complex(t)) size = larger(m, size, tt_matrix_max(m, absolute(m, hlo_unary(m, "imag", rest)), 1));
   hlo rest_is_zero = is(m, size, 0), is_trivial = both(m, rest_is_zero, is(m, im, 0));
   hlo most = larger(m, larger(m, size, absolute(m, re)), absolute(m, im));
-  hlo unit = choose_number(m, is_trivial, 1, most), wide = spread(m, unit, x);
-  hlo parts = quo(m, hlo_unary(m, "real", x), wide);
+  hlo unit = choose_number(m, is_trivial, 1, most), wide = spread(m, unit, rest);
+  hlo parts = quo(m, hlo_unary(m, "real", rest), wide);
   hlo squares = tt_matrix_sum(m, mul(m, parts, parts), 1);
   if (tt_is_complex(t)) {
-    parts = quo(m, hlo_unary(m, "imag", x), wide);
+    parts = quo(m, hlo_unary(m, "imag", rest), wide);
     squares = add(m, squares, tt_matrix_sum(m, mul(m, parts, parts), 1));
   }
   hlo a = quo(m, re, unit), b = quo(m, im, unit);
@@ -221,11 +220,10 @@ static reflector reflector_of(hlo_module *m, hlo alpha, hlo x) {
   hlo safe = choose_number(m, is_trivial, 1, beta);
   hlo tau = quo(m, sub(m, safe, re), safe);
   if (tt_is_complex(t)) tau = hlo_complex_of(m, tau, neg(m, quo(m, im, safe)));
-  hlo apart = sub(m, alpha, hlo_convert(m, beta, t));
-  hlo one = hlo_full_like(m, alpha, 1);
-  return (reflector){choose(m, is_trivial, alpha, hlo_convert(m, beta, t)), choose(m, is_trivial, zero_like(m, alpha),
-      tau),
-                     quo(m, one, choose(m, is_trivial, one, apart))};
+  hlo apart = sub(m, alpha, hlo_convert(m, beta, t)), one = hlo_full_like(m, alpha, 1);
+  hlo scale = quo(m, one, choose(m, is_trivial, one, apart));
+  hlo w = choose(m, hlo_compare(m, "EQ", row, at), constant_like(m, x, 1), mul(m, rest, spread(m, scale, rest)));
+  return (tt_reflector){w, choose(m, is_trivial, zero_like(m, alpha), tau), choose(m, is_trivial, alpha, hlo_convert(m, beta, t))};
 }
 
 static void qr_column(hlo_module *m, hlo j, const hlo *in, hlo *out, void *user) {
@@ -233,17 +231,14 @@ static void qr_column(hlo_module *m, hlo j, const hlo *in, hlo *out, void *user)
   hlo x = in[QR_MATRIX], here = p->start ? sub(m, j, p->start) : j;
   if (!x) return;
   hlo column = tt_matrix_take(m, x, 2, here, 1), row = tt_matrix_position(m, column, 1);
-  hlo alpha = tt_matrix_take(m, column, 1, j, 1), below = hlo_compare(m, "GT", row, j);
-  hlo rest = choose(m, below, column, zero_like(m, column));
-  reflector h = reflector_of(m, alpha, rest);
-  hlo tail = mul(m, rest, spread(m, h.scale, rest));
-  hlo v = choose(m, hlo_compare(m, "EQ", row, j), constant_like(m, tail, 1), tail);
-  hlo projected = mul(m, tt_matrix_product_adjoint(m, v, x), spread(m, tt_matrix_conj(m, h.tau), hlo_slice_dim(m, x,
+  tt_reflector h = tt_reflector_of(m, column, j);
+  hlo projected = mul(m, tt_matrix_product_adjoint(m, h.w, x), spread(m, tt_matrix_conj(m, h.tau), hlo_slice_dim(m, x,
       1, 0, 1, 1)));
-  hlo reflected = sub(m, x, mul(m, spread(m, v, x), spread(m, projected, x)));
+  hlo reflected = sub(m, x, mul(m, spread(m, h.w, x), spread(m, projected, x)));
   hlo place = tt_matrix_position(m, x, 2);
   hlo y = choose(m, hlo_compare(m, "GT", place, here), reflected, x);
-  hlo mine = choose(m, below, tail, choose(m, hlo_compare(m, "EQ", row, j), spread(m, h.beta, column), column));
+  hlo mine = choose(m, hlo_compare(m, "EQ", row, j), spread(m, h.beta, column), column);
+  mine = choose(m, hlo_compare(m, "GT", row, j), h.w, mine);
   out[QR_MATRIX] = choose(m, hlo_compare(m, "EQ", place, here), spread(m, mine, x), y);
   out[QR_TAU] = tt_matrix_put(m, in[QR_TAU], 1, j, h.tau);
 }
@@ -308,4 +303,24 @@ tt_qr tt_matrix_qr(hlo_module *m, hlo x) {
   }
   return (tt_qr){tt_matrix_block(m, out[QR_MATRIX], rows, columns),
                  hlo_squeeze_dim(m, tt_matrix_block(m, out[QR_TAU], k, 1), 2)};
+}
+
+/* A column's reflector, then one of the columns to its right, which leaves its row two elements. */
+static void bidiagonal_column(hlo_module *m, hlo j, const hlo *in, hlo *out, void *user) {
+  qr_column(m, j, in, out, user);
+  hlo x = out[QR_MATRIX], next = plus(m, j, 1);
+  if (!x) return;
+  tt_reflector h = tt_reflector_of(m, tt_matrix_adjoint(m, tt_matrix_take(m, x, 1, j, 1)), next);
+  hlo turned = mul(m, tt_matrix_product(m, x, h.w), spread(m, h.tau, hlo_slice_dim(m, x, 2, 0, 1, 1)));
+  turned = sub(m, x, mul(m, spread(m, turned, x), spread(m, tt_matrix_adjoint(m, h.w), x)));
+  out[QR_MATRIX] = choose(m, hlo_compare(m, "GT", tt_matrix_position(m, x, 2), j), turned, x);
+}
+
+tt_qr tt_matrix_bidiagonal(hlo_module *m, hlo x) {
+  if (!x) return (tt_qr){0};
+  int64_t columns = x->dims[2];
+  hlo in[QR_VALUES] = {x, hlo_full(m, (tt_dtype)x->dtype, 3, (int64_t[]){x->dims[0], columns, 1}, 0)}, out[QR_VALUES];
+  panel p = {NULL};
+  tt_loop(m, number(m, 0), number(m, columns), QR_VALUES, in, bidiagonal_column, &p, out);
+  return (tt_qr){out[QR_MATRIX], hlo_squeeze_dim(m, out[QR_TAU], 2)};
 }

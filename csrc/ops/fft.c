@@ -3,6 +3,7 @@
  * StableHLO transforms at most three last dims at once and divides inverses by their length: dims are brought to the end, in
  * groups, and what torch's norm asks for is one factor. A transform of length 1 is its operand. */
 #include <math.h>
+#include "ops/index.h"
 #include "ops/math.h"
 #include "ops/rules.h"
 
@@ -57,7 +58,6 @@ static double points_of(hlo x, int n, const int64_t *dims) {
 }
 
 static hlo times_real(hlo_module *m, hlo x, double v) { return v == 1 ? x : scaled(m, x, v); }
-static hlo nothing(tt_ctx *c) { return hlo_full(c->m, c->want[0].dtype, c->want[0].rank, c->want[0].dims, 0); }
 static bool is_empty(const tt_want *w) {
   for (int i = 0; i < w->rank; i++)
     if (w->dims[i] == 0) return true;
@@ -84,7 +84,7 @@ void rule_fft_r2c(tt_ctx *c) { /* (self, dim, normalization, onesided): the last
   hlo x = tt_in(c, 0);
   int64_t dims[TT_MAX_RANK];
   if (!x || is_empty(&c->want[0])) {
-    c->result[0] = nothing(c);
+    c->result[0] = tt_want_zeros(c, 0);
     return;
   }
   int n = dims_of(c, x->rank, dims), last = (int)dims[n - 1];
@@ -103,7 +103,7 @@ void rule_fft_c2r(tt_ctx *c) { /* (self, dim, normalization, last_dim_size): the
   hlo x = tt_in(c, 0);
   int64_t dims[TT_MAX_RANK], length = tt_int(c, 3, 1);
   if (!x || is_empty(&c->want[0])) {
-    c->result[0] = nothing(c);
+    c->result[0] = tt_want_zeros(c, 0);
     return;
   }
   int n = dims_of(c, x->rank, dims), last = (int)dims[n - 1];

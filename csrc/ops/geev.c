@@ -7,6 +7,7 @@
 #include <float.h>
 #include <math.h>
 
+#include "ops/index.h"
 #include "ops/jacobi.h"
 #include "ops/linalg.h"
 #include "ops/math.h"
@@ -118,7 +119,7 @@ static hlo vectors_of(hlo_module *m, tt_schur s, hlo value, values v, bool real)
   x = normalised(m, x, is_pair);
   if (!x) return NULL;
   /* Real values have real vectors, and the second of a pair has the first's conjugate. */
-  hlo before = hlo_pad(m, x, constant_like(m, x, 0), (int64_t[]){0, 0, 1}, (int64_t[]){0, 0, -1}, NULL);
+  hlo before = tt_moved(m, x, 2, 1, constant_like(m, x, 0));
   hlo second = tt_matrix_spread(m, hlo_unsqueeze(m, hlo_compare(m, "LT", v.im, zero), 1), n, n);
   is_pair = tt_matrix_spread(m, hlo_unsqueeze(m, is_pair, 1), n, n);
   return choose(m, second, tt_matrix_conj(m, before), choose(m, is_pair, x, hlo_convert(m, tt_real_part(m, x), t)));

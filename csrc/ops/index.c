@@ -5,6 +5,7 @@
  * elements addressed by all their coordinates (gather, scatter). Indices are brought to i32 where a dim allows it,
  * since 64-bit integers are emulated on TPUs. Never reads outside: StableHLO clamps. Boolean masks have a result
  * size that depends on data; the shim makes places of them (shim/dynamic.cpp). */
+#include <math.h>
 #include <string.h>
 #include "ops/index.h"
 #include "ops/rules.h"
@@ -15,7 +16,7 @@ int64_t tt_want_numel(const tt_want *w) {
   return n;
 }
 
-static hlo zeros_of(tt_ctx *c, int k) {
+hlo tt_want_zeros(tt_ctx *c, int k) {
   return hlo_full(c->m, c->want[k].dtype, c->want[k].rank, c->want[k].dims, 0);
 }
 
@@ -125,13 +126,16 @@ hlo tt_scatter_dim(hlo_module *m, const char *op, hlo x, int dim, hlo index, hlo
     .scatter_to_operand = &dim, .index_vector_dim = 1});
 }
 
-hlo tt_running(hlo_module *m, const char *op, hlo x, int dim, hlo identity) {
+hlo tt_moved(hlo_module *m, hlo x, int dim, int64_t by, hlo fill) {
   if (!x) return NULL;
+  if (by >= x->dims[dim] || -by >= x->dims[dim]) return hlo_broadcast(m, fill, x->rank, x->dims, NULL);
   int64_t low[TT_MAX_RANK] = {0}, high[TT_MAX_RANK] = {0};
-  for (int64_t step = 1; x && step < x->dims[dim]; step *= 2) {
-    low[dim] = step, high[dim] = -step;
-    x = hlo_binary(m, op, hlo_pad(m, x, identity, low, high, NULL), x);
-  }
+  low[dim] = by, high[dim] = -by;
+  return hlo_pad(m, x, fill, low, high, NULL);
+}
+
+hlo tt_running(hlo_module *m, const char *op, hlo x, int dim, hlo identity) {
+  for (int64_t step = 1; x && step < x->dims[dim]; step *= 2) x = hlo_binary(m, op, tt_moved(m, x, dim, step, identity), x);
   return x;
 }
 
@@ -222,7 +226,7 @@ void rule_index_select(tt_ctx *c) {
     return;
   }
   if (tt_want_numel(&c->want[0]) == 0) {
-    c->result[0] = zeros_of(c, 0);
+    c->result[0] = tt_want_zeros(c, 0);
     return;
   }
   c->result[0] = hlo_reshape(c->m, tt_gather_dim(c->m, x, dim, index), c->want[0].rank, c->want[0].dims);
@@ -230,7 +234,7 @@ void rule_index_select(tt_ctx *c) {
 
 void rule_embedding(tt_ctx *c) {
   tt_require_index(c, tt_in_own(c, 1), tt_in_dims(c, 0)[0], false, TT_OUT_OF_RANGE, in_self);
-  c->result[0] = tt_want_numel(&c->want[0]) == 0 ? zeros_of(c, 0)
+  c->result[0] = tt_want_numel(&c->want[0]) == 0 ? tt_want_zeros(c, 0)
                                                   : tt_gather_dim(c->m, tt_in(c, 0), 0, tt_in_own(c, 1));
 }
 
@@ -332,36 +336,41 @@ void rule_masked_index(tt_ctx *c) { /* (self, mask, indices, fill) */
   c->result[0] = hlo_select(c->m, mask, read, tt_in_as(c, 3, read->dtype));
 }
 
+/* That the data's own range, numbers of rank 0, has ends. Which of its ends is none is told, not the range itself. */
+static void require_range(tt_ctx *c, hlo low, hlo high) {
+  hlo_module *m = c->m;
+  hlo finite = hlo_binary(m, "and", hlo_unary(m, "is_finite", low), hlo_unary(m, "is_finite", high));
+  tt_require(c, finite, NULL, TT_INVALID_ARGUMENT, "torch.histc: range of the data is not finite");
+}
+
 /* ---- histc(self, bins, min, max): elements by bins of equal width; the last includes its right edge ---- */
 void rule_histc(tt_ctx *c) {
   hlo_module *m = c->m;
   hlo x = hlo_flatten(m, tt_in(c, 0));
-  int64_t bins = tt_int(c, 1, 100), places = bins + 1;
+  int64_t bins = tt_int(c, 1, 100);
   double lowest = tt_number_of(c, 2, 0), highest = tt_number_of(c, 3, 0);
   if (!x) return;
+  if (!isfinite(lowest) || !isfinite(highest)) {
+    hlo_fail(m, TT_INVALID_ARGUMENT, "torch.histc: range of [%g, %g] is not finite", lowest, highest);
+    return;
+  }
   tt_dtype t = x->dtype;
   hlo low = hlo_float(m, t, lowest), high = hlo_float(m, t, highest);
   if (lowest == highest && hlo_numel(x) > 0) { /* the data's own range */
     int zero = 0;
     low = hlo_reduce(m, "minimum", x, hlo_highest(m, t), 1, &zero);
     high = hlo_reduce(m, "maximum", x, hlo_lowest(m, t), 1, &zero);
+    if (tt_is_float(t)) require_range(c, low, high);
   }
   hlo flat = hlo_compare(m, "EQ", low, high);
   low = hlo_select(m, flat, hlo_binary_scalar(m, "subtract", low, 1), low);
   high = hlo_select(m, flat, hlo_binary_scalar(m, "add", high, 1), high);
-  /* Edges as linspace makes them: counted from the nearer end. */
-  hlo step = hlo_binary_scalar(m, "divide", hlo_binary(m, "subtract", high, low), (double)bins);
-  hlo i = hlo_iota(m, t, 1, &places, 0);
-  hlo back = hlo_binary(m, "subtract", hlo_full_like(m, i, (double)bins), i);
-  hlo edges = hlo_select(m, hlo_compare(m, "LT", i, hlo_full_like(m, i, (double)(places / 2))),
-                         hlo_binary(m, "add", hlo_binary(m, "multiply", i, step), low),
-                         hlo_binary(m, "subtract", high, hlo_binary(m, "multiply", back, step)));
-  hlo bin = tt_search_sorted(m, edges, x, true);
-  if (!bin) return;
-  bin = hlo_binary_scalar(m, "subtract", bin, 1);
-  hlo at_end = hlo_compare(m, "EQ", x, high);
-  bin = hlo_select(m, at_end, hlo_int(m, bin->dtype, bins - 1), bin);
+  /* By one quotient, each step rounded to the dtype as on the CPU: edges are not compared with. */
+  hlo part = hlo_binary_scalar(m, "multiply", hlo_binary(m, "subtract", x, low), (double)bins);
+  part = hlo_binary(m, "divide", part, hlo_binary(m, "subtract", high, low));
   hlo inside = hlo_binary(m, "and", hlo_compare(m, "GE", x, low), hlo_compare(m, "LE", x, high));
-  bin = hlo_select(m, inside, bin, hlo_int(m, bin->dtype, bins));
+  hlo bin = hlo_convert(m, hlo_select(m, inside, part, hlo_full_like(m, x, 0)), TT_I32);
+  bin = hlo_binary(m, "minimum", bin, hlo_int(m, TT_I32, bins - 1));
+  bin = hlo_select(m, inside, bin, hlo_int(m, TT_I32, bins));
   c->result[0] = tt_scatter_dim(m, "add", hlo_full(m, t, 1, &bins, 0), 0, bin, hlo_full_like(m, x, 1));
 }

@@ -20,6 +20,8 @@ hlo tt_gather_along(hlo_module *m, hlo x, int dim, hlo index);
 hlo tt_scatter_along(hlo_module *m, const char *op, hlo x, int dim, hlo index, hlo updates);
 /* Rows of x along dim combined with those of updates: x[.., index[i], ..] op= updates[.., i, ..]. index has rank 1. */
 hlo tt_scatter_dim(hlo_module *m, const char *op, hlo x, int dim, hlo index, hlo updates);
+/* x moved by some places towards the end of dim (by < 0: its start), with fill in those that become free. */
+hlo tt_moved(hlo_module *m, hlo x, int dim, int64_t by, hlo fill);
 /* Inclusive running op ("add", "maximum", ...) along dim, in log2(n) steps; identity has rank 0. */
 hlo tt_running(hlo_module *m, const char *op, hlo x, int dim, hlo identity);
 /* Where sorted (last dim, leading dims as values' or none) takes each of values: the first place whose element is not
@@ -44,4 +46,5 @@ bool tt_index_list(tt_ctx *c, int list, hlo x, bool clamp, tt_index_plan *p);
 void tt_require_list(tt_ctx *c, int list);
 /* How many elements of want; the rules give full zeros where that is 0, since StableHLO's gathers refuse empty dims. */
 int64_t tt_want_numel(const tt_want *w);
+hlo tt_want_zeros(tt_ctx *c, int k); /* zeros of the dims and dtype wanted of result k */
 #endif

@@ -100,12 +100,12 @@ static void ldl_step(hlo_module *m, hlo i, const hlo *in, hlo *out, void *user) 
 
 void rule_ldl_factor(tt_ctx *c) { /* (self, hermitian, check_errors) -> (ld, pivots, info) */
   hlo_module *m = c->m;
-  for (int k = 0; k < 3; k++) c->result[k] = hlo_full(m, c->want[k].dtype, c->want[k].rank, c->want[k].dims, 0);
+  for (int k = 0; k < 3; k++) c->result[k] = tt_want_zeros(c, k);
   hlo x = tt_matrix_argument(c, 0);
   if (!x || hlo_numel(x) == 0) return;
   bool hermitian = tt_bool(c, 1) && tt_is_complex((tt_dtype)x->dtype);
   hlo lower = tt_matrix_triangle(m, x, true, 0);
-  x = choose(m, tt_matrix_where(m, x, "LE", 0), x, tt_matrix_transpose(m, mirrored(m, x, hermitian)));
+  x = tt_matrix_mirrored(m, x, false, hermitian);
   if (!x) return;
   int64_t batch = x->dims[0], n = x->dims[1];
   hlo none = hlo_full(m, TT_I32, 3, (int64_t[]){batch, 1, 1}, 0), out[VALUES];
@@ -135,8 +135,7 @@ static void exchange_step(hlo_module *m, hlo j, const hlo *in, hlo *out, void *u
 
 /* x moved down by one row (up if back), with zeros in the row that becomes free. */
 static hlo moved(hlo_module *m, hlo x, bool back) {
-  int64_t step = back ? -1 : 1;
-  return hlo_pad(m, x, nothing(m, x), (int64_t[]){0, step, 0}, (int64_t[]){0, -step, 0}, NULL);
+  return tt_moved(m, x, 1, back ? -1 : 1, nothing(m, x));
 }
 
 /* x with D x = y: by 1 by 1 blocks, or 2 by 2 where off, which stands in their first row, is marked. */

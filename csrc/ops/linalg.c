@@ -3,6 +3,8 @@
  * Operands are broadcast over their batch dims, made values of rank 3, worked on (factor.c), and given back in the dims
  * wanted. Singular matrices give what LAPACK gives and an info; raising is the caller's business. */
 #include <string.h>
+#include <math.h>
+
 #include "ops/index.h"
 #include "ops/linalg.h"
 #include "ops/math.h"
@@ -20,7 +22,7 @@ static void give(tt_ctx *c, int k, hlo v) {
 
 static void give_zeros(tt_ctx *c, int from) {
   for (int k = from; k < c->n_results; k++)
-    c->result[k] = hlo_full(c->m, c->want[k].dtype, c->want[k].rank, c->want[k].dims, 0);
+    c->result[k] = tt_want_zeros(c, k);
 }
 
 static hlo vectors(hlo_module *m, hlo x) { /* [.., k] -> [batch, k] */
@@ -44,6 +46,8 @@ static void cholesky_column(hlo_module *m, hlo j, const hlo *in, hlo *out, void 
   (void)user;
   hlo row = tt_matrix_position(m, column, 1);
   hlo l = quo(m, column, tt_matrix_spread(m, pivot, x->dims[1], 1));
+  hlo endless = is(m, d, INFINITY); /* LAPACK multiplies by the reciprocal of what it has scaled: nothing below is a number */
+  l = choose(m, tt_matrix_spread(m, endless, x->dims[1], 1), constant_like(m, l, NAN), l);
   l = choose(m, hlo_compare(m, "EQ", row, j), tt_matrix_spread(m, pivot, x->dims[1], 1), l);
   l = choose(m, both(m, tt_matrix_spread(m, is_fine, x->dims[1], 1), hlo_compare(m, "GE", row, j)), l,
       constant_like(m, l, 0));
@@ -83,13 +87,14 @@ void rule_cholesky(tt_ctx *c) { /* (self, upper, check_errors) -> (l, info) */
   hlo x = tt_matrix_argument(c, 0);
   if (upper) x = tt_matrix_adjoint(m, x);
   if (!x) return;
-  /* Only one triangle is read, and of the diagonal its real part. */
-  hlo d = hlo_convert(m, hlo_unary(m, "real", tt_matrix_diagonal(m, x)), (tt_dtype)x->dtype);
-  x = choose(m, tt_matrix_where(m, x, "LT", 0), x, tt_matrix_adjoint(m, x));
-  x = tt_matrix_with_diagonal(m, x, d);
+  x = tt_matrix_mirrored(m, x, false, true);
   cholesky_operands o = {x, tt_matrix_cholesky(m, x)};
+  hlo d = hlo_unary(m, "real", tt_matrix_diagonal(m, o.factor));
+  if (!d) return;
+  hlo endless = both(m, is(m, d, INFINITY), hlo_compare(m, "LT", hlo_iota(m, TT_I32, 2, d->dims, 1), hlo_int(m, TT_I32, d->dims[1] - 1)));
   hlo finite = hlo_compare(m, "EQ", o.factor, o.factor), yes = hlo_int(m, TT_BOOL, 1), results[2];
   hlo all = hlo_reduce(m, "and", finite, yes, 3, (int[]){0, 1, 2});
+  all = both(m, all, not(m, any(m, endless))); /* below an infinite pivot nothing can be factored */
   hlo_if(m, all, cholesky_done, cholesky_failed, &o, 2, results);
   hlo l = tt_matrix_triangle(m, results[0], true, 0);
   give(c, 0, upper ? tt_matrix_adjoint(m, l) : l);

@@ -24,6 +24,8 @@ hlo tt_matrix_position(hlo_module *m, hlo x, int dim);     /* i32: the place of 
 /* Where column - row stands in that relation ("LE", "GE", "EQ" ...) to k: bool, x's dims. */
 hlo tt_matrix_where(hlo_module *m, hlo x, const char *direction, int64_t k);
 hlo tt_matrix_triangle(hlo_module *m, hlo x, bool lower, int64_t k); /* zero outside it; k moves its diagonal */
+/* Symmetric or Hermitian (with a real diagonal), as one triangle of square x has it. */
+hlo tt_matrix_mirrored(hlo_module *m, hlo x, bool upper, bool hermitian);
 hlo tt_matrix_diagonal(hlo_module *m, hlo x);              /* [batch, min(r, c)] */
 /* x with its diagonal replaced by d, which is [batch, min(r, c)] or of rank 0. */
 hlo tt_matrix_with_diagonal(hlo_module *m, hlo x, hlo d);
@@ -58,9 +60,16 @@ hlo tt_order_of_pivots(hlo_module *m, hlo pivots, int64_t rows); /* pivots from 
 hlo tt_order_inverse(hlo_module *m, hlo order);             /* undoes it: where each row stands in it */
 /* getrs, all right-hand sides at once: a x = b; adjoint: a^H x = b. */
 hlo tt_matrix_lu_solve(hlo_module *m, hlo lu, hlo order, hlo b, bool adjoint);
+/* larfg: I - tau w w^H, adjoint, takes x, of which what is at place at and below counts, to beta there and zeros below it. w is 1
+ * at that place and 0 above it; [batch, r, 1], the others [batch, 1, 1]. beta is real, but for what needs no turn. */
+typedef struct tt_reflector { hlo w, tau, beta; } tt_reflector;
+tt_reflector tt_reflector_of(hlo_module *m, hlo x, hlo at);
 /* geqrf: reflectors below the diagonal, r on and above it; tau is [batch, min(r, c)]. */
 typedef struct tt_qr { hlo packed, tau; } tt_qr;
 tt_qr tt_matrix_qr(hlo_module *m, hlo x);
+/* gebrd's left factor: as with tt_matrix_qr, x turned by the adjoint of packed's reflectors is zero below row c, but columns are
+ * turned between the steps, so that what completes the basis is another. Above the reflectors packed means nothing. rows > c. */
+tt_qr tt_matrix_bidiagonal(hlo_module *m, hlo x);
 /* unmqr from the left: the product of I - tau v v^H over the columns of packed, times x; adjoint: its adjoint. */
 hlo tt_matrix_reflect(hlo_module *m, hlo packed, hlo tau, hlo x, bool adjoint);
 #endif

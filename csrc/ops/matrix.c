@@ -62,6 +62,15 @@ hlo tt_matrix_triangle(hlo_module *m, hlo x, bool lower, int64_t k) {
   return choose(m, tt_matrix_where(m, x, lower ? "LE" : "GE", k), x, constant_like(m, x, 0));
 }
 
+hlo tt_matrix_mirrored(hlo_module *m, hlo x, bool upper, bool hermitian) {
+  if (!x) return NULL;
+  tt_dtype t = (tt_dtype)x->dtype;
+  hlo other = hermitian ? tt_matrix_adjoint(m, x) : tt_matrix_transpose(m, x);
+  hlo y = choose(m, tt_matrix_where(m, x, upper ? "GE" : "LE", 0), x, other);
+  if (!hermitian || !tt_is_complex(t)) return y;
+  return tt_matrix_with_diagonal(m, y, hlo_convert(m, hlo_unary(m, "real", tt_matrix_diagonal(m, x)), t));
+}
+
 hlo tt_matrix_identity(hlo_module *m, tt_dtype t, int64_t batch, int64_t rows, int64_t columns) {
   hlo zeros = hlo_full(m, t, 3, (int64_t[]){batch, rows, columns}, 0);
   return hlo_convert(m, tt_matrix_where(m, zeros, "EQ", 0), t);

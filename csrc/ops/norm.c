@@ -5,6 +5,7 @@
  * Running statistics are written to the arguments that hold them, whether or not the schema says so. Refuses nothing:
  * what torch rejects its Meta kernels have rejected. */
 #include <string.h>
+#include "ops/index.h"
 #include "ops/op.h"
 #include "ops/rules.h"
 
@@ -201,7 +202,7 @@ void rule_batch_norm(tt_ctx *c) {
   give_statistic(c, 2, s.rstd);
   bool fresh = strstr(c->op->hlo, "new") != NULL;
   int reserve = fresh ? c->n_results - 3 : c->n_results - 1;
-  if (reserve == 3) c->result[3] = hlo_full(m, c->want[3].dtype, c->want[3].rank, c->want[3].dims, 0);
+  if (reserve == 3) c->result[3] = tt_want_zeros(c, 3);
   if (!stats) return;
   for (int i = 0; i < 2; i++) {
     if (!tt_has(c, 3 + i)) continue;

@@ -2,6 +2,7 @@
  *
  * Each dim is treated by itself, so that the program grows with the number of dims and not with the number of places. A
  * gradient is the transposed walk: parts of what was padded are added back where they came from. */
+#include "ops/index.h"
 #include "ops/resample.h"
 #include "ops/rules.h"
 
@@ -13,8 +14,6 @@ static hlo padded(hlo_module *m, hlo x, hlo value, int dim, int64_t low, int64_t
   lows[dim] = low, highs[dim] = high, interiors[dim] = interior;
   return hlo_pad(m, x, value, lows, highs, interiors);
 }
-
-static hlo blank(tt_ctx *c) { return hlo_full(c->m, c->want[0].dtype, c->want[0].rank, c->want[0].dims, 0); }
 
 static bool nothing_wanted(tt_ctx *c) {
   for (int i = 0; i < c->want[0].rank; i++)
@@ -110,7 +109,7 @@ void rule_edge_pad(tt_ctx *c) { /* (self, padding); hlo "reflect" or "replicate"
   int64_t pairs[6];
   int n = tt_ints(c, 1, pairs, 6), rank = tt_in_rank(c, 0);
   if (nothing_wanted(c)) {
-    c->result[0] = blank(c);
+    c->result[0] = tt_want_zeros(c, 0);
     return;
   }
   bool reflected = c->op->hlo[2] == 'f';
@@ -128,7 +127,7 @@ void rule_edge_pad_backward(tt_ctx *c) { /* (grad_output, self, padding) */
   int64_t pairs[6];
   int n = tt_ints(c, 2, pairs, 6), rank = tt_in_rank(c, 0);
   if (nothing_wanted(c)) {
-    c->result[0] = blank(c);
+    c->result[0] = tt_want_zeros(c, 0);
     return;
   }
   bool reflected = c->op->hlo[2] == 'f';
@@ -187,7 +186,7 @@ void rule_im2col(tt_ctx *c) { /* (self, kernel_size, dilation, padding, stride):
   hlo x = tt_in(c, 0);
   if (!x) return;
   if (nothing_wanted(c)) {
-    c->result[0] = blank(c);
+    c->result[0] = tt_want_zeros(c, 0);
     return;
   }
   int height = x->rank - 2;
@@ -209,7 +208,7 @@ void rule_col2im(tt_ctx *c) { /* (self, output_size, kernel_size, dilation, padd
   const tt_want *w = &c->want[0];
   if (!x) return;
   if (nothing_wanted(c) || hlo_numel(x) == 0) {
-    c->result[0] = blank(c);
+    c->result[0] = tt_want_zeros(c, 0);
     return;
   }
   int height = w->rank - 2, perm[TT_MAX_RANK];
@@ -231,7 +230,7 @@ void rule_unfold_copy(tt_ctx *c) { /* (self, dimension, size, step): windows alo
   int64_t one = 1, size = tt_int(c, 2, 1), step = tt_int(c, 3, 1);
   if (!x) return;
   if (nothing_wanted(c)) {
-    c->result[0] = blank(c);
+    c->result[0] = tt_want_zeros(c, 0);
     return;
   }
   int dim = x->rank ? tt_dim(c, 1, x->rank, 0) : 0, perm[TT_MAX_RANK], n = 0;
@@ -254,7 +253,7 @@ void rule_unfold_backward(tt_ctx *c) {
   hlo grad = tt_in(c, 0);
   if (!grad) return;
   if (nothing_wanted(c) || hlo_numel(grad) == 0) {
-    c->result[0] = blank(c);
+    c->result[0] = tt_want_zeros(c, 0);
     return;
   }
   int rank = w->rank, dim = rank ? tt_dim(c, 2, rank, 0) : 0, perm[TT_MAX_RANK + 1], n = 0;

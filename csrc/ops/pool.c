@@ -4,6 +4,7 @@
  * sum of its sides and not their product. Strictly greater wins, so the first maximum stays; a NaN always wins, as in torch.
  * Averages divide by counts known while lowering. A maximum's gradient is laid down window place by window place where windows
  * are small, and scattered otherwise. Refuses nothing: Meta kernels have checked the windows. */
+#include <stdio.h>
 #include <string.h>
 #include "ops/index.h"
 #include "ops/resample.h"
@@ -36,7 +37,7 @@ static windows windows_of(tt_ctx *c, int at, int rank, bool dilated) {
 static bool give_blanks(tt_ctx *c) { /* where nothing is to be computed */
   bool blank = tt_want_numel(&c->want[0]) == 0;
   for (int k = 0; blank && k < c->n_results; k++)
-    if (c->want[k].defined) c->result[k] = hlo_full(c->m, c->want[k].dtype, c->want[k].rank, c->want[k].dims, 0);
+    if (c->want[k].defined) c->result[k] = tt_want_zeros(c, k);
   return blank;
 }
 
@@ -278,5 +279,16 @@ void rule_max_pool_backward(tt_ctx *c) {
 
 void rule_max_unpool(tt_ctx *c) { /* (self, indices, output_size, ..): each element goes where it came from */
   if (give_blanks(c)) return;
-  c->result[0] = scattered(c, "replace", tt_in(c, 0), tt_in_as(c, 1, TT_I64), c->op->hlo[0] - '0');
+  int n = c->op->hlo[0] - '0';
+  const tt_want *w = &c->want[0];
+  int64_t plane = 1;
+  char volumes[72] = "";
+  for (int d = w->rank - n; d < w->rank; d++) {
+    size_t used = strlen(volumes);
+    plane *= w->dims[d];
+    snprintf(volumes + used, sizeof volumes - used, "%s%lld", used ? "x" : "", (long long)w->dims[d]);
+  }
+  hlo places = tt_in_as(c, 1, TT_I64);
+  tt_require_index(c, places, plane, false, TT_INVALID_ARGUMENT, "Found an invalid max index: {} (output volumes are of size %s)", volumes);
+  c->result[0] = scattered(c, "replace", tt_in(c, 0), places, n);
 }

@@ -8,13 +8,6 @@
 #include "ops/math.h"
 #include "ops/rules.h"
 
-/* x moved by step towards the end of dim, with identity in the places that become free. */
-static hlo moved(hlo_module *m, hlo x, int dim, int64_t step, hlo identity) {
-  int64_t low[TT_MAX_RANK] = {0}, high[TT_MAX_RANK] = {0};
-  low[dim] = step, high[dim] = -step;
-  return hlo_pad(m, x, identity, low, high, NULL);
-}
-
 static bool is_trivial(hlo x) { return !x || x->rank == 0 || hlo_numel(x) == 0; }
 
 void rule_running(tt_ctx *c) { /* (self, dim, dtype); hlo "add" or "multiply" */
@@ -38,7 +31,7 @@ void rule_running_extreme(tt_ctx *c) {
     hlo position = hlo_iota(m, t, x->rank, x->dims, dim);
     place = position;
     for (int64_t step = 1; x && step < x->dims[dim]; step *= 2) {
-      hlo before = moved(m, x, dim, step, constant_like(m, x, 0)), where = moved(m, place, dim, step, hlo_int(m, t, 0));
+      hlo before = tt_moved(m, x, dim, step, constant_like(m, x, 0)), where = tt_moved(m, place, dim, step, hlo_int(m, t, 0));
       hlo take = hlo_compare(m, direction, x, before);
       if (tt_is_float((tt_dtype)x->dtype)) take = either(m, is_nan(m, x), both(m, take, not(m, is_nan(m, before))));
       take = either(m, take, hlo_compare(m, "LT", position, hlo_int(m, t, step))); /* nothing lies before */
@@ -55,10 +48,8 @@ void rule_running_extreme(tt_ctx *c) {
   }
 }
 
-static hlo log_add(hlo_module *m, hlo a, hlo b) {
-  if (!a || !b) return NULL;
-  bool complex = tt_is_complex((tt_dtype)a->dtype);
-  hlo u = complex ? hlo_unary(m, "real", a) : a, v = complex ? hlo_unary(m, "real", b) : b;
+static hlo log_add(hlo_module *m, hlo a, hlo b) { /* of complex numbers */
+  hlo u = hlo_unary(m, "real", a), v = hlo_unary(m, "real", b);
   hlo above = hlo_compare(m, "GE", u, v), high = choose(m, above, a, b), low = choose(m, above, b, a);
   hlo r = add(m, high, hlo_unary(m, "log_plus_one", exponential(m, sub(m, low, high))));
   hlo same = both(m, hlo_compare(m, "EQ", u, v), is(m, absolute(m, u), INFINITY));
@@ -83,6 +74,22 @@ static void walk_step(hlo_module *m, const hlo *in, hlo *r, void *user) {
   r[3] = hlo_dynamic_update_slice(m, in[3], r[2], starts);
 }
 
+/* The greatest so far, and the sum of what the others are to it: one logarithm and one rounding at the end. Sums of f32 are f64, as on
+ * the CPU: gradients are differences of exponentials of these, which show the last digit. */
+static hlo real_log_sums(hlo_module *m, hlo x, int dim, tt_dtype wide) {
+  if (!x) return NULL;
+  tt_dtype t = (tt_dtype)x->dtype;
+  hlo most = x, sum = hlo_full(m, wide, x->rank, x->dims, 1);
+  for (int64_t step = 1; step < x->dims[dim]; step *= 2) {
+    hlo before = tt_moved(m, most, dim, step, hlo_float(m, t, -INFINITY)), other = tt_moved(m, sum, dim, step, hlo_float(m, wide, 0));
+    hlo above = hlo_compare(m, "GE", most, before), apart = sub(m, hlo_convert(m, most, wide), hlo_convert(m, before, wide));
+    hlo part = exponential(m, neg(m, absolute(m, choose_number(m, hlo_compare(m, "EQ", most, before), 0, apart))));
+    sum = choose(m, above, add(m, sum, mul(m, other, part)), add(m, mul(m, sum, part), other));
+    most = larger(m, most, before);
+  }
+  return hlo_convert(m, add(m, hlo_convert(m, most, wide), logarithm(m, sum)), t);
+}
+
 void rule_running_logsumexp(tt_ctx *c) {
   hlo_module *m = c->m;
   hlo x = tt_in(c, 0);
@@ -96,9 +103,7 @@ void rule_running_logsumexp(tt_ctx *c) {
     hlo_while(m, 4, start, walk_goes_on, walk_step, &w, end);
     x = end[3];
   } else if (!is_trivial(x)) {
-    int dim = tt_dim(c, 1, x->rank, 0);
-    hlo nothing = hlo_lowest(m, (tt_dtype)x->dtype);
-    for (int64_t step = 1; x && step < x->dims[dim]; step *= 2) x = log_add(m, x, moved(m, x, dim, step, nothing));
+    x = real_log_sums(m, x, tt_dim(c, 1, x->rank, 0), c->promoted == TT_F32 ? TT_F64 : (tt_dtype)x->dtype);
   }
   c->result[0] = x;
 }

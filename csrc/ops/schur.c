@@ -6,6 +6,7 @@
  * block, rows first .. last, and a sweep's loop runs over the rows that any of them needs. The matrix lies above its
  * basis in one array, since both are multiplied from the right alike; one row and column of zeros let a reflector of
  * three elements stand at the end. Matrices are not balanced first. */
+#include "ops/index.h"
 #include "ops/schur.h"
 
 #include <float.h>
@@ -21,25 +22,7 @@ static hlo zero_like(hlo_module *m, hlo x) { return constant_like(m, x, 0); }
 static hlo size1(hlo_module *m, hlo x) { return tt_matrix_abs1(m, x); }
 static hlo same_as(hlo_module *m, hlo x, hlo like) { return like ? hlo_convert(m, x, (tt_dtype)like->dtype) : NULL; }
 
-/* ---- reflectors ---- */
-/* I - tau w w^H, whose adjoint takes x to beta e[at] (larfg); [batch, r, 1], [batch, 1, 1], [batch, 1, 1]. */
-typedef struct reflector { hlo w, tau, beta; } reflector;
-static reflector reflector_of(hlo_module *m, hlo x, hlo at) { /* of what is at place at and below */
-  if (!x) return (reflector){0};
-  hlo row = tt_matrix_position(m, x, 1), alpha = tt_matrix_take(m, x, 1, at, 1), real = tt_real_part(m, alpha);
-  hlo rest = choose(m, hlo_compare(m, "GT", row, at), x, zero_like(m, x));
-  hlo squares = tt_matrix_sum(m, tt_square(m, rest), 1), all = add(m, squares, tt_square(m, alpha));
-  hlo beta = root(m, all);
-  beta = choose(m, is_below(m, real, 0), beta, neg(m, beta));
-  hlo none = is(m, squares, 0);
-  if (tt_is_complex((tt_dtype)x->dtype)) none = both(m, none, is(m, hlo_unary(m, "imag", alpha), 0));
-  hlo divisor = same_as(m, choose_number(m, none, 1, beta), x), wide = same_as(m, beta, x);
-  hlo tau = choose(m, none, zero_like(m, x), quo(m, sub(m, wide, alpha), divisor));
-  hlo scale = choose(m, none, constant_like(m, x, 1), sub(m, alpha, wide));
-  hlo w = quo(m, rest, tt_matrix_spread(m, scale, x->dims[1], 1));
-  w = choose(m, hlo_compare(m, "EQ", row, at), constant_like(m, x, 1), w);
-  return (reflector){w, tau, choose(m, none, alpha, wide)};
-}
+/* ---- what reflectors I - tau w w^H do ---- */
 /* conj(tau) w (w^H rows), and tau (columns w) w^H: what is subtracted. */
 static hlo from_left(hlo_module *m, hlo w, hlo tau, hlo rows) {
   if (!rows) return NULL;
@@ -63,7 +46,7 @@ static void reduce_column(hlo_module *m, hlo k, const hlo *in, hlo *out, void *u
   hlo all = in[0], next = plus(m, k, 1);
   if (!all) return;
   hlo h = hlo_slice_dim(m, all, 1, 0, s->n + 1, 1);
-  reflector f = reflector_of(m, tt_matrix_take(m, h, 2, k, 1), next);
+  tt_reflector f = tt_reflector_of(m, tt_matrix_take(m, h, 2, k, 1), next);
   h = sub(m, h, from_left(m, f.w, f.tau, h));
   hlo row = tt_matrix_position(m, h, 1), here = hlo_compare(m, "EQ", tt_matrix_position(m, h, 2), k);
   hlo beta = tt_matrix_spread(m, f.beta, s->n + 1, s->n + 1);
@@ -75,7 +58,7 @@ static void reduce_column(hlo_module *m, hlo k, const hlo *in, hlo *out, void *u
 
 /* ---- vectors [batch, n] of bands ---- */
 hlo tt_ahead(hlo_module *m, hlo v, int64_t by) {
-  return hlo_pad(m, v, zero_like(m, v), (int64_t[]){0, -by}, (int64_t[]){0, by}, NULL);
+  return tt_moved(m, v, 1, -by, zero_like(m, v));
 }
 tt_bands tt_matrix_bands(hlo_module *m, hlo h) {
   if (!h) return (tt_bands){0};
@@ -124,7 +107,7 @@ static void chase(hlo_module *m, hlo k, const hlo *in, hlo *out, void *user) {
   hlo active = both(m, hlo_compare(m, "GE", k, s->first), hlo_compare(m, "LT", k, s->last));
   hlo x = tt_matrix_take(m, rows, 2, larger(m, before, zero), 1);
   x = choose(m, tt_matrix_spread(m, is_first, 3, 1), s->start, x);
-  reflector f = reflector_of(m, x, zero);
+  tt_reflector f = tt_reflector_of(m, x, zero);
   hlo tau = choose(m, tt_matrix_spread(m, active, 1, 1), f.tau, zero_like(m, f.tau));
   int64_t width = s->n + 1;
   hlo turned = sub(m, rows, from_left(m, f.w, tau, rows));

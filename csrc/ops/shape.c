@@ -5,6 +5,7 @@
  * reshapes and selects that XLA fuses; none gathers. Views themselves are not lowered here: they cost nothing in
  * torch and are read by whoever consumes them. Refuses as_strided forms: a rule does not know its operands' strides. */
 #include <string.h>
+#include "ops/index.h"
 #include "ops/op.h"
 #include "ops/rules.h"
 
@@ -17,10 +18,6 @@ static hlo pad(hlo_module *m, hlo x, hlo value, const place *p) {
 }
 
 static hlo as_wanted(tt_ctx *c, hlo x) { return hlo_reshape(c->m, x, c->want[0].rank, c->want[0].dims); }
-
-static hlo blank(tt_ctx *c, int k) {
-  return hlo_full(c->m, c->want[k].dtype, c->want[k].rank, c->want[k].dims, 0);
-}
 
 static int64_t clamped(int64_t v, int64_t low, int64_t high) { return v < low ? low : v > high ? high : v; }
 
@@ -41,7 +38,7 @@ void rule_cat(tt_ctx *c) {
     xs[kept++] = x;
   }
   if (sized) c->result[0] = hlo_concat_sized(c->m, kept, xs, dim, w->dims[dim]);
-  else c->result[0] = kept ? hlo_concat(c->m, kept, xs, dim) : blank(c, 0);
+  else c->result[0] = kept ? hlo_concat(c->m, kept, xs, dim) : tt_want_zeros(c, 0);
 }
 
 void rule_stack(tt_ctx *c) {
@@ -74,7 +71,7 @@ void rule_block_diag(tt_ctx *c) { /* tensors of rank 0 to 2 along the diagonal *
                             hlo_compare(c->m, "GE", column, hlo_int(c->m, TT_I64, low[1])));
     result = hlo_select(c->m, inside, x, result);
   }
-  c->result[0] = result ? result : blank(c, 0);
+  c->result[0] = result ? result : tt_want_zeros(c, 0);
 }
 
 /* ---- repeating and turning ---- */
@@ -149,7 +146,7 @@ void rule_shuffle(tt_ctx *c) {
   for (int i = 0; i < lead; i++) dims[i] = x->dims[i];
   const int64_t *d = x->dims + lead;
   if (hlo_numel(x) == 0) {
-    c->result[0] = blank(c, 0);
+    c->result[0] = tt_want_zeros(c, 0);
     return;
   }
   if (form == 'c') {
@@ -246,7 +243,7 @@ void rule_diagonal_copy(tt_ctx *c) { /* (self, offset, dim1, dim2) */
 void rule_with_diagonal(tt_ctx *c) {
   int at = c->op->hlo[0] - '0', rank = c->want[0].rank;
   bool scatter = c->op->hlo[1] == 's';
-  hlo base = scatter ? tt_in(c, 0) : blank(c, 0), values = tt_in_as(c, scatter ? 1 : 0, c->want[0].dtype);
+  hlo base = scatter ? tt_in(c, 0) : tt_want_zeros(c, 0), values = tt_in_as(c, scatter ? 1 : 0, c->want[0].dtype);
   int a = tt_dim(c, at + 1, rank, 0), b = tt_dim(c, at + 2, rank, 1);
   c->result[0] = with_diagonal(c->m, base, values, tt_int(c, at, 0), a, b);
 }

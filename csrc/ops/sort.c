@@ -129,7 +129,7 @@ void rule_median(tt_ctx *c) { /* (self): over all elements; hlo "nan" skips NaN 
 
 static void give_empty(tt_ctx *c) {
   for (int k = 0; k < 2; k++)
-    c->result[k] = hlo_full(c->m, c->want[k].dtype, c->want[k].rank, c->want[k].dims, 0);
+    c->result[k] = tt_want_zeros(c, k);
 }
 
 void rule_median_dim(tt_ctx *c) { /* (self, dim, keepdim) */

@@ -7,6 +7,7 @@
  * device cannot raise what torch raises on the CPU. */
 #include <math.h>
 
+#include "ops/index.h"
 #include "ops/jacobi.h"
 #include "ops/linalg.h"
 #include "ops/math.h"
@@ -70,7 +71,7 @@ void rule_svd(tt_ctx *c) { /* (A, full_matrices, compute_uv, driver) */
   bool full = tt_bool(c, 1), vectors = tt_bool(c, 2);
   if (!a) return;
   tt_dtype t = (tt_dtype)a->dtype;
-  for (int k = 0; k < 3; k++) c->result[k] = hlo_full(m, (tt_dtype)c->want[k].dtype, c->want[k].rank, c->want[k].dims, 0);
+  for (int k = 0; k < 3; k++) c->result[k] = tt_want_zeros(c, k);
   if (hlo_numel(a) == 0) {
     give_bases(c);
     return;
@@ -80,10 +81,14 @@ void rule_svd(tt_ctx *c) { /* (A, full_matrices, compute_uv, driver) */
   hlo size = tt_size_of(m, a);
   hlo tall = quo(m, a, hlo_convert(m, tt_matrix_spread(m, size, a->dims[1], a->dims[2]), t));
   if (wide) tall = tt_matrix_adjoint(m, tall);
-  tt_qr outer = {0}; /* of what is taller than wide, only the triangle of a QR is worked on, as in LAPACK's gesdd */
+  tt_qr outer = {0}; /* of what is taller than wide, only the square part of what it is turned to is worked on */
   if (length > n) {
-    outer = tt_matrix_qr(m, tall);
-    tall = tt_matrix_triangle(m, tt_matrix_block(m, outer.packed, n, n), false, 0);
+    /* gesdd takes a QR of what is much taller than wide; what it does otherwise shows in the basis that completes U or V. The
+     * bounds are those of torch's CPU builds. */
+    bool much = tt_is_complex(t) ? length >= n * 17 / 9 : !wide && length >= n * 3 / 2, completed = full && vectors && !much;
+    outer = completed ? tt_matrix_bidiagonal(m, tall) : tt_matrix_qr(m, tall);
+    tall = completed ? tt_matrix_block(m, tt_matrix_reflect(m, outer.packed, outer.tau, tall, true), n, n)
+                     : tt_matrix_triangle(m, tt_matrix_block(m, outer.packed, n, n), false, 0);
   }
   hlo rows = tt_matrix_block(m, tt_matrix_transpose(m, tall), n + odd, n);
   if (vectors) rows = hlo_concat(m, 2, (hlo[]){rows, tt_matrix_identity(m, t, batch, n + odd, n)}, 2);

@@ -104,3 +104,19 @@ def test_copies_through_strides_of_views(view):
     base = torch.arange(24.0)
     compare(lambda b: torch.as_strided_scatter(view(b), torch.full((2, 2), -1.0, device=b.device), (2, 2), (3, 1), 5), base)
     compare(lambda b: torch.as_strided_copy(view(b), (2, 3), (1, 2), 4), base)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_histc_rounds_as_the_cpu_does(dtype):
+    torch.manual_seed(0)
+    x = (torch.randn(400) * 6).to(dtype)
+    for bins, low, high in ((100, -10, 0), (100, 0, 10), (37, -3, 8), (7, 0, 0)):
+        assert torch.histc(x.to("tpu"), bins, low, high).cpu().equal(torch.histc(x, bins, low, high))
+
+
+def test_segments_along_another_dim_are_contiguous():
+    lengths = torch.tensor([[1, 2, 0, 2], [5, 0, 0, 0]])
+    for dims in ((2, 5), (2, 5, 3)):
+        x = torch.randn(dims)
+        y = torch.segment_reduce(x.to("tpu"), "max", lengths=lengths.to("tpu"), axis=1, initial=0)
+        assert y.stride() == torch.segment_reduce(x, "max", lengths=lengths, axis=1, initial=0).stride()

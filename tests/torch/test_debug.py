@@ -40,6 +40,13 @@ REFUSED = {
     "nll_loss negative": (lambda x, t: F.nll_loss(x, t), x, torch.tensor([0, -7, 1])),
     "nll_loss of pictures": (lambda x, t: F.nll_loss(x, t), torch.zeros(1, 3, 2, 2), torch.full((1, 2, 2), 5)),
     "cross_entropy": (lambda x, t: F.cross_entropy(x, t, reduction="none"), x, torch.tensor([0, 1, 7])),
+    "max_unpool2d": (lambda x, i: F.max_unpool2d(x, i, 2), torch.ones(1, 1, 2, 2), torch.full((1, 1, 2, 2), 99)),
+    "max_unpool1d negative": (lambda x, i: F.max_unpool1d(x, i, 2), torch.ones(1, 2, 2), torch.full((1, 2, 2), -1)),
+    "max_unpool3d": (lambda x, i: F.max_unpool3d(x, i, 2), torch.ones(1, 1, 2, 2, 2), torch.full((1, 1, 2, 2, 2), 64)),
+    "embedding_bag start": (lambda x, i, o: F.embedding_bag(i, x, o), x, torch.tensor([0, 1, 2]), torch.tensor([1, 2])),
+    "embedding_bag end": (lambda x, i, o: F.embedding_bag(i, x, o), x, torch.tensor([0, 1, 2]), torch.tensor([0, 4])),
+    "embedding_bag last": (lambda x, i, o: F.embedding_bag(i, x, o, include_last_offset=True), x, torch.tensor([0, 1, 2]), torch.tensor([0, 9])),
+    "histc": (lambda x: x.histc(4, 0, float("inf")), x),
     "masked_scatter": (lambda x, y: x.masked_scatter(x > 3, y), x, torch.ones(2)),
     "bernoulli": (torch.bernoulli, torch.tensor([0.5, 1.5])),
     "bernoulli of nan": (torch.bernoulli, torch.tensor([float("nan")])),
@@ -85,6 +92,16 @@ def test_values_are_refused_as_on_the_cpu(debug, name):
     assert words(fn, *there) == words(fn, *args)
     for a, b in zip(args, there):
         assert torch.equal(a.nan_to_num(), b.cpu().nan_to_num())
+
+
+def test_what_the_cpu_says_otherwise_or_reads_anywhere(debug):
+    for bad in (float("nan"), float("inf")):
+        kind, text = words(lambda: torch.tensor([1.0, bad], device="tpu").histc())
+        assert kind is RuntimeError and "is not finite" in text
+    scores, lengths = torch.zeros(6, 2, 4, device="tpu").log_softmax(-1), (torch.tensor([6, 6]), torch.tensor([2, 1]))
+    for bad in (4, -1):
+        assert words(F.ctc_loss, scores, torch.tensor([[1, bad], [2, 3]], device="tpu"), *lengths) == (IndexError, f"Target {bad} is out of bounds.")
+        F.ctc_loss(scores, torch.tensor([[1, 2], [2, bad]], device="tpu"), *lengths)  # beyond the target's length
 
 
 def test_a_refused_call_changes_nothing(debug):

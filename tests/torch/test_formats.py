@@ -1,4 +1,6 @@
 """What users bring to the device besides plain float tensors: DLPack capsules, jagged nested tensors, narrow dtypes."""
+import copy
+
 import pytest
 import torch
 
@@ -76,11 +78,31 @@ def test_wide_unsigned_integers(dtype):
         assert got.dtype == want.dtype and torch.equal(got.cpu(), want)
 
 
-def test_transformer_encoder_takes_a_padding_mask():
+@pytest.mark.parametrize("hooked", [False, True])
+@pytest.mark.parametrize("activation", ["relu", "gelu"])
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+def test_transformer_encoder_makes_zeros_of_padding(activation, hooked):
     torch.manual_seed(0)
-    model = torch.nn.TransformerEncoder(torch.nn.TransformerEncoderLayer(16, 2, 32, batch_first=True), 2).eval()
-    x, padding = torch.randn(3, 5, 16), torch.arange(5) >= torch.tensor([[3], [5], [2]])
-    with torch.no_grad():
-        want = model(x, src_key_padding_mask=padding)
-        got = model.to("tpu")(x.to("tpu"), src_key_padding_mask=padding.to("tpu"))
-    torch.testing.assert_close(got.cpu()[~padding], want[~padding], rtol=1e-4, atol=1e-5)
+    layer = torch.nn.TransformerEncoderLayer(16, 2, 32, batch_first=True, activation=activation)
+    model = torch.nn.TransformerEncoder(layer, 2, norm=torch.nn.LayerNorm(16)).eval()
+    x, aligned = torch.randn(3, 5, 16), torch.arange(5) >= torch.tensor([[3], [5], [2]])
+    there = copy.deepcopy(model).to("tpu")
+    for m in (model, there) if hooked else ():
+        m.layers[1].register_forward_hook(lambda *a: None)  # keeps the layer off its one operator
+    for padding in (aligned, aligned.roll(1, 1)):
+        with torch.no_grad():
+            want = model(x, src_key_padding_mask=padding)
+            got = there(x.to("tpu"), src_key_padding_mask=padding.to("tpu"))
+        assert type(got) is torch.Tensor
+        torch.testing.assert_close(got.cpu(), want, rtol=1e-4, atol=1e-5)
+
+
+def test_padded_batches_refuse_what_layers_do_not():
+    x, counts = torch.ones(2, 3, 4, device="tpu"), torch.tensor([[True, True, False], [True, False, False]], device="tpu")
+    batch = torch._nested_tensor_from_mask(x, counts)
+    assert batch.to_padded_tensor(7.0).cpu().equal(torch.where(counts.cpu()[..., None], 1.0, 7.0).expand(2, 3, 4))
+    with pytest.raises(NotImplementedError, match="of a batch with padding"):
+        batch.sum()
+    for mask, says in ((counts.flip(1), "left-aligned"), (counts.int(), "ScalarType Bool, but got Int"), (counts[:, :2], "size should match")):
+        with pytest.raises(RuntimeError, match=says):
+            torch._nested_tensor_from_mask(x, mask)

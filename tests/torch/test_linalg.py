@@ -284,3 +284,37 @@ def test_programs_do_not_grow_with_the_matrix(tmp_path):
     texts = [f.read_text() for f in tmp_path.glob("*.mlir")]
     lines = [t.count("\n") for t in texts if "while" in t]
     assert len(lines) == 2 and lines[0] == lines[1]
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.complex128], ids=str)
+@pytest.mark.parametrize("shape", [(3, 5), (3, 20), (10, 17), (10, 18), (5, 3), (12, 10), (15, 10), (18, 10)], ids=str)
+def test_svd_completes_bases_as_lapack_does(native, shape, dtype):
+    a = torch.randn(shape, dtype=dtype)
+    for want, got in zip(L.svd(a, full_matrices=True), L.svd(a.to("tpu"), full_matrices=True)):
+        torch.testing.assert_close(got.cpu().abs(), want.abs(), rtol=1e-7, atol=1e-9)
+
+
+def test_svd_completes_bases_of_less_rank(native):
+    a = torch.randn(4, 2, dtype=torch.float64) @ torch.randn(2, 7, dtype=torch.float64)
+    u, s, vh = (t.cpu() for t in L.svd(a.to("tpu"), full_matrices=True))
+    torch.testing.assert_close(vh @ vh.mT, torch.eye(7, dtype=torch.float64))
+    torch.testing.assert_close((u * s) @ vh[:4], a)
+
+
+@pytest.mark.parametrize("rows", [[[float("inf"), 1], [1, 1]], [[1, 0], [0, float("inf")]], [[4, 2, 0], [2, float("inf"), 1], [0, 1, 3]]], ids=str)
+def test_cholesky_of_what_is_infinite(native, rows):
+    a = torch.tensor(rows, dtype=torch.float32)
+    assert L.cholesky_ex(a.to("tpu")).info.item() == L.cholesky_ex(a).info.item()
+
+
+def test_outs_that_grow_have_the_strides_of_results(native):
+    a, b, kept = matrix(2, 4, 4), torch.randn(2, 4, 3), []
+    symmetric, (packed, tau) = a @ a.mT, torch.geqrf(a)
+    calls = [(L.qr, (a,), 2), (L.eigh, (symmetric,), 2), (L.lu_factor, (a,), 2), (L.ldl_factor, (symmetric,), 2), (L.householder_product, (packed, tau), 1),
+             (torch.cholesky_inverse, (L.cholesky(symmetric),), 1), (torch.ormqr, (packed, tau, b), 1), (torch.lu_solve, (b, *L.lu_factor(a)), 1)]
+    for fn, args, n in calls:
+        for device in ("cpu", "tpu"):
+            outs = [torch.empty(0, device=device, dtype=torch.int32 if k and fn in (L.lu_factor, L.ldl_factor) else torch.float32) for k in range(n)]
+            fn(*(x.to(device) for x in args), out=outs[0] if n == 1 else tuple(outs))
+            kept.append([o.stride() for o in outs])
+        assert kept[-1] == kept[-2], fn.__name__

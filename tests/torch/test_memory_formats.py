@@ -35,3 +35,29 @@ def test_what_follows_convolutions(dev):
                lambda x: F.interpolate(x, scale_factor=2), lambda x: F.interpolate(x, (5, 7), mode="bilinear"), lambda x: torch.cat([x, x], 1), lambda x: x.relu() + 1,
                lambda x: F.silu(x).clone()):
         assert strides(fn, [x], dev) == strides(fn, [x], "cpu")
+
+
+def test_unpooling(dev):
+    x = torch.randn(2, 3, 4, 4).contiguous(memory_format=torch.channels_last)
+    y, places = F.max_pool2d(x, 2, return_indices=True)
+    assert F.max_unpool2d(y.to(dev), places.to(dev), 2).stride() == F.max_unpool2d(y, places, 2).stride()
+
+
+def test_cat_and_conjugates_into_outs_that_grow(dev):
+    x = torch.randn(2, 3, 4, 4).contiguous(memory_format=torch.channels_last)
+    for fn, t in ((lambda t, out: torch.cat([t, t], 1, out=out), x), (lambda t, out: torch.conj_physical(t, out=out), x.to(torch.complex64))):
+        outs = [torch.empty(0, dtype=t.dtype, device=device) for device in ("cpu", dev)]
+        for out in outs:
+            fn(t.to(out.device), out)
+        assert outs[0].stride() == outs[1].stride()
+
+
+def test_gradients_of_group_norm(dev):
+    """As the operator gives them: what autograd hands it on other devices than the CPU is contiguous already."""
+    x = torch.randn(2, 4, 3, 3).contiguous(memory_format=torch.channels_last)
+
+    def gradients(device):
+        args = (x.to(device), x.to(device), torch.zeros(2, 2, device=device), torch.ones(2, 2, device=device), torch.ones(4, device=device))
+        return [g.stride() for g in torch.ops.aten.native_group_norm_backward(*args, 2, 4, 9, 2, [True, True, True])]
+
+    assert gradients(dev) == gradients("cpu")

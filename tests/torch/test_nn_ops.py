@@ -149,3 +149,13 @@ def test_ctc_loss_refuses_lengths_beyond_its_operands(dev):
     x, t = torch.randn(5, 2, 4).to(dev), torch.ones(2, 2, dtype=torch.long).to(dev)
     with pytest.raises(RuntimeError, match="Expected input_lengths to have value at most 5, but got value 6"):
         F.ctc_loss(x, t, [6, 5], [2, 2])
+
+
+def test_grid_places_are_rounded_as_the_cpu_does(dev):
+    """No compiler may round a product and a sum once: of 20 elements with 11 channels the gradient would show it."""
+    from torch_tpu._grid import _taps
+    torch.manual_seed(0)
+    x = torch.rand(20000) * 2 - 1
+    for size in (11, 13):
+        fn = lambda x: _taps(x, size, 0, 2, False, size - 1).weight
+        assert torch.compile(fn, backend="tpu")(x.to(dev)).cpu().equal(fn(x))

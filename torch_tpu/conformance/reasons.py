@@ -6,7 +6,7 @@ import re
 
 REASONS = [
     (r"^chalf$|ComplexHalf", "complex32: no TPU and no StableHLO type has it"),
-    (r"NestedTensor|^_nested_tensor", "nested tensors, which nn.Transformer makes in evaluation with a padding mask, have no kernels on the device"),
+    (r"^special\.bessel_(j0|y1)$", "PyTorch's own float64 result on the CPU is off by up to 5e-7; tpu's is within 1e-15 of mpmath's"),
 ]
 
 
