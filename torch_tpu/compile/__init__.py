@@ -10,6 +10,7 @@ from torch._functorch.aot_autograd import SerializableAOTDispatchCompiler
 from . import cache, control, options as _options, scalars
 
 control.register()
+cache.spare_imports()
 
 
 def _compilers(made, options):

@@ -3,13 +3,18 @@ its programs come from our cache of executables (csrc/graph/disk.c). torch.compi
 along; TORCHINDUCTOR_AUTOGRAD_CACHE=0 turns them off, TORCHINDUCTOR_CACHE_DIR says where they are."""
 
 import contextlib
+from unittest import mock
 
 import torch
 from torch._functorch._aot_autograd.autograd_cache import BypassAOTAutogradCache
 from torch._inductor.output_code import OutputCode
 
 from . import control
-from .parts import callable_of
+from .parts import callable_of, levels
+from .program import described
+
+
+FORMAT = 2  # of what Compiled pickles: another number makes other entries
 
 
 class Compiled(OutputCode):
@@ -18,13 +23,18 @@ class Compiled(OutputCode):
     def __init__(self, module, options=None):
         super().__init__()
         self._data, self._options = None, options
+        self._levels = None  # of its nodes in order, once they are known; empty: it is one program
         self._boxed_call = True  # of the object: what wraps it copies its dict
         self._load(module)
 
     def _load(self, module):
         self._module = module
-        control.retype_random_states(module.graph)
-        self._function = callable_of(module, self._options)
+        if self._levels is None:
+            control.retype_random_states(module.graph)
+            level = levels(module.graph)
+            self._levels = [level.get(n) for n in module.graph.nodes] if level else []
+        level = {n: at for n, at in zip(module.graph.nodes, self._levels) if at is not None}
+        self._function = callable_of(module, self._options, level)
 
     def __call__(self, inputs):
         args = list(inputs)
@@ -35,7 +45,8 @@ class Compiled(OutputCode):
         from torch.fx._graph_pickler import GraphPickler, Options
 
         try:
-            self._data = GraphPickler.dumps(self._module, Options(ops_filter=None, node_metadata_key_filter=lambda key: key == "val"))
+            with _only_described(self._module.graph, self._levels):
+                self._data = GraphPickler.dumps(self._module, Options(ops_filter=None, node_metadata_key_filter=lambda key: key == "val"))
         except Exception as e:
             raise BypassAOTAutogradCache(f"the graph cannot be pickled: {e}") from e
         self._module = self._function = None
@@ -59,13 +70,46 @@ class Compiled(OutputCode):
 
 
 @contextlib.contextmanager
+def _only_described(graph, level):
+    """What is known of a node's value is kept where a program asks for it: each costs a fake tensor when it is read back."""
+    level = dict(zip(graph.nodes, level))
+    kept = described(graph, [n for n, at in level.items() if any(level[u] != at for u in n.users)])
+    hidden = {n: n.meta.pop("val") for n in graph.nodes if n not in kept and "val" in n.meta}
+    try:
+        yield
+    finally:
+        for node, value in hidden.items():
+            node.meta["val"] = value
+
+
+def spare_imports():
+    """Dynamo asks inductor's CUDA graphs about the gradients of an optimizer, and so imports all of inductor; of tensors that are
+    not CUDA's they say always the same."""
+    from torch._dynamo.variables import optimizer
+
+    asked = getattr(optimizer, "_is_static_for_cudagraphs", None)
+    if asked:
+        optimizer._is_static_for_cudagraphs = lambda x: x.device.type == "tpu" or asked(x)
+
+
+def _without_inductors_backends():
+    """The key of an entry is made by a class of inductor's that asks for its code generators, whose import takes longer than
+    everything else of a second process. They have no say here."""
+    from torch._inductor import codecache
+
+    nothing = {"init_backend_registration": lambda: None, "custom_backend_passes": {}, "custom_backend_codegen_configs": {}}
+    return mock.patch.multiple(codecache, **{k: v for k, v in nothing.items() if hasattr(codecache, k)})
+
+
+@contextlib.contextmanager
 def entries(tag: str):
     """While AOTAutograd runs: its entries hold whole graphs, backward ones too, and are found by tag besides what torch sees."""
     import torch._functorch.config as functorch
     import torch.compiler.config as compiler
 
     with (
+        _without_inductors_backends(),
         functorch.patch(bundled_autograd_cache=True, force_non_lazy_backward_lowering=True),
-        compiler.patch(cache_key_tag=f"{compiler.cache_key_tag} {tag}"),
+        compiler.patch(cache_key_tag=f"{compiler.cache_key_tag} {tag} {FORMAT}"),
     ):
         yield

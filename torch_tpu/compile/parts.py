@@ -9,6 +9,7 @@ import operator
 
 import torch
 
+from .host import lighten
 from .program import Program
 
 aten = torch.ops.aten
@@ -146,6 +147,7 @@ class _Part:
         self.outputs = [n for n in nodes if n in wanted]
         graph.output([made[n] for n in self.outputs])
         self.module = torch.fx.GraphModule(module, graph)
+        self.made = made
 
 
 class Mixed:
@@ -177,6 +179,8 @@ class Mixed:
                 if not nodes:
                     continue
             part = _Part(module, nodes, wanted)
+            if at % 2 == 0:
+                lighten(part.module, {part.made[n] for n in part.outputs if n in returned})
             self.steps.append(("device", part, Program(part.module, options)) if at % 2 else ("host", part, part.module))
         self.fixed = {}
         last = {}
@@ -220,10 +224,9 @@ class Mixed:
         return [known[n] if isinstance(n, torch.fx.Node) else n for n in self.results]
 
 
-def callable_of(module, options=None):
-    """The graph as a function of a list of inputs: one program where all of it is the device's."""
-    level = levels(module.graph)
-    if level is None:
+def callable_of(module, options, level):
+    """The graph as a function of a list of inputs: one program where all of it is the device's; level: what levels says of it."""
+    if not level:
         return Program(module, options)
     if not any(at % 2 for at in level.values()):
         return lambda inputs: module(*inputs)  # nothing of it is the device's

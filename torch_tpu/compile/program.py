@@ -88,6 +88,16 @@ def _shared(results):
     return {r: root for r, root in shared.items() if r is not root}
 
 
+def described(graph, others=()):
+    """The nodes whose values have to be known of where the graph becomes programs: inputs, results and others that go from one
+    to the next, and what these are views of."""
+    found = {n for n in graph.nodes if n.op in ("placeholder", "get_attr")}
+    for r in (*graph.output_node().args[0], *others):
+        if isinstance(r, torch.fx.Node):
+            found.update((r, _root(r)))
+    return found
+
+
 class Program:
     """A captured graph of device operators as a function of a list of inputs, which it empties, to a list of results.
 
