@@ -7,6 +7,7 @@ from torch_tpu import _C
 
 pytestmark = pytest.mark.tpu
 
+
 @pytest.fixture(autouse=True)
 def fresh():
     torch._dynamo.reset()
@@ -46,6 +47,7 @@ def stepper(device, update_compiled=True, clip=False, read_early=None):
     return m, step
 
 
+@pytest.mark.strict("counts executions, which fuse puts off")
 # Executions of a step: the joined program, and what depends on nothing of it: the gradient of the loss to itself, the decay of
 # AdamW's second moments.
 @pytest.mark.parametrize("how, most", [({}, 2), ({"clip": True}, 2), ({"update_compiled": False, "clip": True}, 3)])
@@ -65,6 +67,7 @@ def test_a_step_is_one_program(how, most, counted):
         torch.testing.assert_close(p.grad.cpu(), w.grad, rtol=1e-3, atol=1e-4)
 
 
+@pytest.mark.strict("counts executions, which fuse puts off")
 def test_steps_that_nobody_reads_are_joined_too(counted):
     m, step = stepper("tpu")
     reference, on_cpu = stepper("cpu")
@@ -111,6 +114,7 @@ def test_accumulated_gradients_and_values_between_graphs():
     torch.testing.assert_close(*results, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.strict("counts executions, which fuse puts off")
 def test_graphs_by_themselves_run_at_once(counted):
     f = torch.compile(lambda x: (x * 2).tanh(), backend="tpu")
     x = torch.ones(3, device="tpu")
