@@ -20,15 +20,21 @@ int64_t tt_bucket(int64_t n, int least) {
 }
 
 void tt_storage_physical(const tt_storage *s, int64_t *dims) {
-  for (int b = 0; b < s->rank; b++) dims[b] = s->padded >> b & 1 ? tt_bucket(s->dims[b], s->least) : s->dims[b];
+  for (int b = 0; b < s->rank; b++) dims[b] = s->padded >> b & 1 ? tt_bucket(s->dims[b], s->least[b]) : s->dims[b];
 }
 
 bool tt_storage_is_padded(const tt_storage *s) { return s->padded != 0; }
 
+static uint8_t log2_of(int64_t capacity) {
+  uint8_t least = 0;
+  while ((int64_t)1 << least < capacity) least++;
+  return least;
+}
+
 /* ---- symbols: the distinct sizes of a call that vary ---- */
 static int symbol_of(tt_call *c, int64_t n, uint8_t least) {
   for (int k = 0; k < c->n_symbols; k++)
-    if (c->symbols[k] == n && c->least[k] == least) return k;
+    if (c->symbols[k] == n && tt_bucket(n, c->least[k]) == tt_bucket(n, least)) return k;
   if (c->n_symbols == TT_CALL_SYMBOLS) return -1;
   c->least[c->n_symbols] = least;
   c->symbols[c->n_symbols] = n;
@@ -88,7 +94,7 @@ bool tt_bucket_view(tt_call *c, const tt_tensor *t, const int64_t *values, int64
     base[b] = s->dims[b];
     if (s->dims[b] == 0) return false;
     if (!(s->padded >> b & 1)) continue;
-    if ((symbols[b] = symbol_of(c, s->dims[b], s->least)) < 0) return false;
+    if ((symbols[b] = symbol_of(c, s->dims[b], s->least[b])) < 0) return false;
     base[b] = value_of(c, values, symbols[b]);
   }
   group groups[TT_MAX_RANK];
@@ -123,7 +129,7 @@ bool tt_bucket_view(tt_call *c, const tt_tensor *t, const int64_t *values, int64
     if (taken[g] || step != 1) return false;
     taken[g] = true;
     if (start || 2 * size <= groups[g].extent) continue; /* a window of its own size: its place is a run-time number */
-    int symbol = symbol_of(c, size, s->least);
+    int symbol = symbol_of(c, size, s->least[groups[g].dim]);
     if (symbol < 0) return false;
     out->sizes[i] = value_of(c, values, symbol);
     out->symbols[i] = (uint8_t)(symbol + 1);
@@ -220,8 +226,7 @@ bool tt_call_shapes(const tt_call *c, tt_output *whole, const tt_output *const *
         if (l->sizes[i] != o->sizes[i] - 1 || shape->symbols[i]) return false;
         shape->symbols[i] = (uint8_t)(s + 1);
         shape->addend[i] = o->sizes[i] - capacity_of(c, s);
-        if (shape->least && shape->least != c->least[s]) return false;
-        shape->least = c->least[s];
+        if (shape->least < c->least[s]) shape->least = c->least[s]; /* of a concatenation */
       }
     }
     int perm[TT_MAX_RANK];
@@ -262,7 +267,7 @@ tt_storage *tt_bucket_storage(const tt_plan *p, const tt_call *c, uint32_t k, tt
   for (int i = 0; i < o->rank; i++) n *= dims[i] = tt_bucket_size(c, &p->shapes[k], perm[i]);
   tt_storage *s = tt_storage_create(c->client, c->device, (size_t)(n * tt_dtype_bits(o->dtype) + 7) / 8, err);
   if (s) tt_storage_base(s, o->dtype, o->rank, dims);
-  if (s) s->least = p->shapes[k].least;
+  for (int i = 0; s && i < o->rank; i++) s->least[i] = p->shapes[k].symbols[perm[i]] ? log2_of(o->sizes[perm[i]]) : p->shapes[k].least;
   return s;
 }
 

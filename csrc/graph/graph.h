@@ -23,11 +23,11 @@ struct tt_storage {
   size_t bytes;
   void *address;
   uint8_t dtype, rank;        /* of the base */
-  uint32_t padded;            /* bit b: the buffer has tt_bucket(dims[b], least) places in dim b; behind dims[b] is garbage */
-  uint8_t least;
+  uint32_t padded;            /* bit b: the buffer has tt_bucket(dims[b], least[b]) places in dim b; behind dims[b] is garbage */
   bool hinted;                /* the base's shape was said, or follows from contents */
   bool escaped;               /* made in a trace that has ended: contents are gone for good */
   int64_t dims[TT_MAX_RANK];
+  uint8_t least[TT_MAX_RANK];
   _Atomic(tt_buffer *) buffer; /* NULL: undefined, lent or traced. Written under the lock, looked at without */
   bool lost;                  /* what was to fill it has failed: reading it says so */
   bool lent;                  /* a running call has taken the buffer and will put one back soon */
@@ -181,6 +181,9 @@ struct tt_trace {
   hlo random_given;           /* draw from this state instead, ui64[2]: numbers that were drawn before */
   uint64_t random_given_total;
   int regions;                /* loops and branches around what is being traced */
+  hlo *sizes;                 /* of a captured graph: what its symbols stand for (sizes.c) */
+  int n_sizes;
+  bool read_sized, read_composite; /* what the row being applied has read */
   const tt_arg *copies;       /* arguments of the foreach element under way, and what they are copies of */
   const tt_arg **origins;
   int n_copies;

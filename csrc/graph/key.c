@@ -81,7 +81,7 @@ static bool put_bucketed(tt_call *c, const tt_tensor *t, int64_t slot, bool firs
   for (int i = 0; i < t->rank; i++) put(c, (uint64_t)v.sizes[i]);
   for (int i = 0; i < t->rank; i++) put(c, (uint64_t)v.strides[i]);
   for (int i = 0; i < t->rank; i++) put(c, v.symbols[i]);
-  put(c, s->dtype | (uint64_t)s->rank << 8 | (uint64_t)s->least << 16 | (uint64_t)s->padded << 32);
+  put(c, s->dtype | (uint64_t)s->rank << 8 | (uint64_t)s->padded << 32);
   for (int i = 0; i < s->rank; i++) put(c, (uint64_t)base[i]);
   return true;
 }
@@ -90,7 +90,7 @@ static bool put_tensor(tt_call *c, const tt_tensor *t) {
   tt_storage *s = t->storage;
   bool first;
   int64_t slot = slot_of(c, s, &first);
-  if (slot < 0 || !room(c, 4 + 3u * t->rank + TT_MAX_RANK)) return false;
+  if (slot < 0 || !room(c, 4 + 5u * t->rank + 2u * s->rank)) return false;
   c->shares |= !first;
   if (s->padded && !c->unbucketed && tt_bucket_allows(c)) return put_bucketed(c, t, slot, first);
   bool undefined = tt_storage_undefined(s);
@@ -103,7 +103,12 @@ static bool put_tensor(tt_call *c, const tt_tensor *t) {
   put(c, TT_ARG_TENSOR | (uint64_t)t->dtype << 8 | (uint64_t)t->rank << 16 | (uint64_t)t->wrapped << 24 |
              (uint64_t)class << 25 | (uint64_t)first << 28 | (uint64_t)undefined << 29 |
              (uint64_t)(s->padded != 0) << 30 | (uint64_t)slot << 32);
-  if (s->padded) put(c, s->padded | (uint64_t)s->least << 32); /* and the buffer's dims follow from the base's */
+  if (s->padded) { /* what a buffer that is longer than its base is */
+    int64_t physical[TT_MAX_RANK];
+    tt_storage_physical(s, physical);
+    put(c, s->padded);
+    for (int i = 0; i < s->rank; i++) put(c, (uint64_t)physical[i]);
+  }
   for (int i = 0; i < t->rank; i++) put(c, (uint64_t)t->sizes[i]);
   if (class == TT_VIEW_WHOLE) return true; /* the sizes are the base's dims */
   for (int i = 0; i < t->rank; i++) put(c, (uint64_t)t->strides[i]);

@@ -128,6 +128,10 @@ hlo tt_trace_read(tt_trace *t, const tt_tensor *x) {
   tt_view v = {x->dtype, x->rank, x->sizes, x->strides, x->offset};
   tt_view_class class = tt_view_classify(&v, s->dtype, s->rank, base->dims);
   hlo value = tt_view_read(t->m, base, &v, offset_operand(t, x, class));
+  for (int i = 0; value && value->symbols && i < value->rank; i++) {
+    t->read_sized |= value->symbols[i] != 0;
+    t->read_composite |= hlo_is_composite(value->symbols[i]);
+  }
   return s->padded && !t->depth && t->call->n_symbols ? tt_bucket_marked(t, x, value) : value;
 }
 
@@ -296,8 +300,18 @@ static void apply_foreach(tt_trace *t, const tt_call *call, const tt_output *out
   t->copies = NULL;
 }
 
+/* What has read, in a captured graph, values that count only in part has to be written for it. */
+static void check_sized(tt_trace *t, const tt_op *op, int composed) {
+  if (t->read_sized && t->depth && !tt_rule_is_sized(op->rule))
+    hlo_fail(t->m, TT_UNIMPLEMENTED, "%s is not done for sizes known at run time", op->name);
+  if ((t->read_composite || hlo_composed(t->m) != composed) && tt_rule_asks_places(op->rule))
+    hlo_fail(t->m, TT_UNIMPLEMENTED, "%s of a dim made of several is not done for sizes known at run time", op->name);
+}
+
 tt_code tt_lower_call(tt_trace *t, const tt_call *call, const tt_output *outputs, int n_outputs, hlo *values, tt_error *err) {
   const tt_variant *v = call->variant;
+  int composed = hlo_composed(t->m);
+  t->read_sized = t->read_composite = false;
   const tt_tensor *into[TT_MAX_RESULTS] = {0};
   int n_results = 0;
   if (!v->op->rule) {
@@ -316,6 +330,7 @@ tt_code tt_lower_call(tt_trace *t, const tt_call *call, const tt_output *outputs
     else
       apply(t, call, call->args, n_results, into, outputs, values);
   }
+  if (v->op->rule) check_sized(t, v->op, composed);
   for (int k = 0; k < n_outputs && !hlo_failed(t->m); k++)
     if (outputs[k].defined && !values[k]) hlo_fail(t->m, TT_INTERNAL, "the rule gave no result %d", k);
   if (!hlo_failed(t->m)) return TT_OK;

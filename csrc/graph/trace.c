@@ -185,6 +185,15 @@ static void run_decompose(tt_trace *t, const tt_variant *v, const tt_arg *args, 
   if (code) hlo_fail(t->m, code, "%s", err.message);
 }
 
+/* A decomposition takes sizes for numbers. */
+static bool any_sized(const tt_arg *args, int n) {
+  for (int i = 0; i < n; i++) {
+    if (args[i].tag == TT_ARG_LIST && any_sized(args[i].list, (int)args[i].count)) return true;
+    if (args[i].tag == TT_ARG_TENSOR && args[i].tensor->storage->trace && hlo_is_sized(args[i].tensor->storage->traced)) return true;
+  }
+  return false;
+}
+
 void tt_trace_decompose(tt_trace *t, const tt_call *call, const tt_output *outputs, int n_outputs, hlo *values) {
   const tt_variant *v = call->variant;
   int n = v->n_args, n_shadows = 0;
@@ -192,7 +201,9 @@ void tt_trace_decompose(tt_trace *t, const tt_call *call, const tt_output *outpu
   tt_arg *args = hlo_alloc(t->m, (size_t)(n + 1) * sizeof *args);
   shadow *shadows = hlo_alloc(t->m, (size_t)(count_tensors(call->args, n) + 1) * sizeof *shadows);
   if (!results || !args || !shadows) return;
-  if (t->depth) { /* the arguments are values of this trace already */
+  if (t->depth && any_sized(call->args, n)) {
+    hlo_fail(t->m, TT_UNIMPLEMENTED, "%s is not done for sizes known at run time", v->name);
+  } else if (t->depth) { /* the arguments are values of this trace already */
     run_decompose(t, v, call->args, results, n_outputs);
   } else if (shadow_args(t, call->args, n, args, shadows, &n_shadows)) {
     run_decompose(t, v, args, results, n_outputs);

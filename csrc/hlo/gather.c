@@ -86,8 +86,34 @@ static void replace_body(hlo_module *m, const hlo *args, hlo *results, void *use
   results[0] = args[1];
 }
 
+/* Sends what does not count, along the dims that indices and updates share, to places out of range: nothing is written
+ * there. updates: without its marks. */
+static bool leave_out(hlo_module *m, hlo *indices, hlo *updates, const hlo_scatter_dims *d) {
+  uint8_t symbols[HLO_MAX_RANK] = {0}, none[HLO_MAX_RANK] = {0};
+  int dims[HLO_MAX_RANK], n = 0;
+  if (!hlo_is_sized(*indices) && !hlo_is_sized(*updates)) return true;
+  if ((*indices)->dtype < TT_I8) return hlo_refuse_sized(m, "scatter");
+  for (int i = 0, k = 0; i < (*updates)->rank; i++) {
+    uint8_t symbol = (*updates)->symbols ? (*updates)->symbols[i] : 0;
+    bool window = contains(d->n_update_window, d->update_window, i);
+    if (window && symbol) return hlo_refuse_sized(m, "scatter");
+    if (window) continue;
+    if (k == d->index_vector_dim) k++;
+    if ((*indices)->symbols) symbols[k] = (*indices)->symbols[k];
+    if (!hlo_add_symbol(m, "scatter", &symbols[k], symbol)) return false;
+    if (symbols[k]) dims[n++] = k;
+    k++;
+  }
+  *indices = hlo_mask(m, hlo_mark(m, *indices, symbols), n, dims, hlo_int(m, (tt_dtype)(*indices)->dtype, -1));
+  *indices = *indices ? hlo_mark(m, *indices, none) : NULL;
+  *updates = hlo_mark(m, *updates, none);
+  return *indices && *updates;
+}
+
 hlo hlo_scatter(hlo_module *m, const char *op, hlo x, hlo indices, hlo updates, const hlo_scatter_dims *d) {
   hlo xs[] = {x, indices, updates}, given;
+  if (!hlo_ready_sized(m, "scatter", 3, xs) || !leave_out(m, &indices, &updates, d)) return NULL;
+  xs[1] = indices, xs[2] = updates;
   if (!hlo_ready(m, "scatter", 3, xs)) return NULL;
   int64_t batch[HLO_MAX_RANK];
   int n_batch = batch_dims(m, "scatter", indices, d->index_vector_dim, d->n_scatter, batch);

@@ -160,6 +160,13 @@ hlo hlo_convolution(hlo_module *m, hlo x, hlo kernel, const hlo_conv_dims *d, in
 void hlo_set_sizes(hlo_module *m, hlo (*size)(void *user, int symbol), void *user);
 hlo hlo_mark(hlo_module *m, hlo x, const uint8_t *symbols); /* x, with these marks: x->rank entries */
 bool hlo_is_sized(hlo x); /* has a marked dim */
+/* A dim's symbol may stand for several dims that a reshape has made one: row-major, each with a symbol of its own or 0. */
+enum { HLO_FACTORS = 8 };
+typedef struct hlo_factor { int64_t extent; uint8_t symbol; } hlo_factor;
+bool hlo_is_composite(uint8_t symbol);
+int hlo_factors(const hlo_module *m, int64_t dim, uint8_t symbol, hlo_factor *out); /* of a dim: at most HLO_FACTORS; returns how many */
+bool hlo_compose(hlo_module *m, int n, const hlo_factor *factors, uint8_t *symbol); /* the other way. False with an error */
+int hlo_composed(const hlo_module *m); /* how often that was asked for */
 /* x with fill, rank 0, in all that does not count along dims; x itself if that is nothing. */
 hlo hlo_mask(hlo_module *m, hlo x, int n_dims, const int *dims, hlo fill);
 /* How many elements of dims count, as a number of t. */

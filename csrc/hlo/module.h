@@ -25,6 +25,8 @@ typedef struct hlo_scope {
   bool isolated;     /* the bodies of reductions, sorts and scatters may not use values from outside */
 } hlo_scope;
 
+typedef struct hlo_composite { int n; hlo_factor factors[HLO_FACTORS]; } hlo_composite;
+
 typedef struct hlo_interned { uint64_t hash; size_t start, length; uint32_t scope; hlo value; } hlo_interned;
 
 struct hlo_module {
@@ -43,6 +45,8 @@ struct hlo_module {
   int n_parameters, cap_parameters;
   hlo (*size)(void *user, int symbol);
   void *size_user;
+  hlo_composite *composites;
+  int n_composites, n_composed;
   hlo_interned *interned; /* open addressing; cap_interned is a power of two */
   size_t n_interned, cap_interned;
 };

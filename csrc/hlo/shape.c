@@ -199,7 +199,8 @@ hlo hlo_pad(hlo_module *m, hlo x, hlo value, const int64_t *low, const int64_t *
     dims[i] = low[i] + x->dims[i] + inner + high[i];
     identity = identity && !low[i] && !high[i] && !inner;
     /* Moved towards the end of its dim, what counts still comes first. */
-    if (x->symbols && x->symbols[i] && (low[i] < 0 || low[i] + high[i] || inner)) return hlo_refuse_sized(m, "pad"), NULL;
+    if (x->symbols && x->symbols[i] && (low[i] < 0 || low[i] + high[i] || inner || (low[i] && hlo_is_composite(x->symbols[i]))))
+      return hlo_refuse_sized(m, "pad"), NULL;
   }
   if (identity) return x;
   hlo r = open_new(m, "pad", x->dtype, x->rank, dims, 2, xs);

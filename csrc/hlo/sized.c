@@ -65,23 +65,99 @@ bool hlo_refuse_sized(hlo_module *m, const char *op) {
   return hlo_fail(m, TT_UNIMPLEMENTED, "hlo %s: not done for a size known at run time", op), false;
 }
 
-/* Dims before and after a reshape, cut into groups of equal products: a marked dim must be one of its own on both sides. */
-bool hlo_reshape_symbols(hlo_module *m, hlo x, hlo r) {
-  if (!x->symbols) return true;
-  uint8_t symbols[HLO_MAX_RANK] = {0};
-  for (int i = 0, j = 0; i < x->rank;) {
-    if (!x->symbols[i]) {
-      i++;
-      continue;
-    }
-    int64_t before = 1, after = 1;
-    for (int k = 0; k < i; k++) before *= x->dims[k];
-    for (j = 0; j < r->rank && after < before; j++) after *= r->dims[j];
-    while (j < r->rank && r->dims[j] == 1) j++;
-    if (after != before || j == r->rank || r->dims[j] != x->dims[i]) return hlo_refuse_sized(m, "reshape");
-    symbols[j] = x->symbols[i++];
+/* ---- dims made of several ---- */
+enum { FIRST_COMPOSITE = 128, MOST_COMPOSITES = 256 - FIRST_COMPOSITE };
+
+static const hlo_composite *composite(const hlo_module *m, uint8_t symbol) {
+  return symbol >= FIRST_COMPOSITE ? &m->composites[symbol - FIRST_COMPOSITE] : NULL;
+}
+
+bool hlo_is_composite(uint8_t symbol) { return symbol >= FIRST_COMPOSITE; }
+
+int hlo_factors(const hlo_module *m, int64_t dim, uint8_t symbol, hlo_factor *out) {
+  const hlo_composite *c = composite(m, symbol);
+  if (c) memcpy(out, c->factors, (size_t)c->n * sizeof *out);
+  else out[0] = (hlo_factor){dim, symbol};
+  return c ? c->n : 1;
+}
+
+bool hlo_compose(hlo_module *m, int n, const hlo_factor *factors, uint8_t *symbol) {
+  hlo_composite c = {0};
+  for (int i = 0; i < n; i++) {
+    bool joins = c.n && !factors[i].symbol && !c.factors[c.n - 1].symbol;
+    if (factors[i].extent == 1 && !factors[i].symbol) continue;
+    if (joins) c.factors[c.n - 1].extent *= factors[i].extent;
+    else if (c.n == HLO_FACTORS) return hlo_refuse_sized(m, "reshape");
+    else c.factors[c.n++] = factors[i];
   }
+  *symbol = c.n == 1 ? c.factors[0].symbol : 0;
+  if (c.n <= 1) return true;
+  m->n_composed++;
+  for (int k = 0; k < m->n_composites; k++) {
+    const hlo_composite *known = &m->composites[k];
+    bool same = known->n == c.n;
+    for (int i = 0; same && i < c.n; i++)
+      same = known->factors[i].extent == c.factors[i].extent && known->factors[i].symbol == c.factors[i].symbol;
+    *symbol = (uint8_t)(FIRST_COMPOSITE + k);
+    if (same) return true;
+  }
+  if (!m->composites) m->composites = hlo_alloc(m, MOST_COMPOSITES * sizeof *m->composites);
+  if (!m->composites) return false;
+  if (m->n_composites == MOST_COMPOSITES) return hlo_refuse_sized(m, "reshape");
+  *symbol = (uint8_t)(FIRST_COMPOSITE + m->n_composites);
+  m->composites[m->n_composites++] = c;
+  return true;
+}
+
+int hlo_composed(const hlo_module *m) { return m->n_composed; }
+
+/* A marked factor stays whole; what is not marked is cut where a dim of the result ends. */
+bool hlo_reshape_symbols(hlo_module *m, hlo x, hlo r) {
+  if (!hlo_is_sized(x)) return true;
+  uint8_t symbols[HLO_MAX_RANK] = {0};
+  hlo_factor from[HLO_MAX_RANK * HLO_FACTORS], to[HLO_MAX_RANK * HLO_FACTORS];
+  int n = 0, i = 0;
+  for (int d = 0; d < x->rank; d++) n += hlo_factors(m, x->dims[d], x->symbols[d], from + n);
+  for (int j = 0; j < r->rank; j++) {
+    int64_t left = r->dims[j];
+    int count = 0;
+    bool marked = false;
+    while (left > 1) {
+      while (i < n && from[i].extent == 1 && !from[i].symbol) i++;
+      hlo_factor *f = &from[i];
+      if (i == n || f->extent <= 1) return hlo_refuse_sized(m, "reshape");
+      if (left % f->extent == 0) to[count++] = *f, left /= f->extent, i++;
+      else if (f->symbol || f->extent % left) return hlo_refuse_sized(m, "reshape");
+      else to[count++] = (hlo_factor){left, 0}, f->extent /= left, left = 1;
+      marked |= to[count - 1].symbol != 0;
+    }
+    if (marked && !hlo_compose(m, count, to, &symbols[j])) return false;
+  }
+  for (; i < n; i++)
+    if (from[i].symbol) return hlo_refuse_sized(m, "reshape"); /* of one place or none */
   return hlo_set_symbols(m, r, symbols);
+}
+
+/* The number that says how much of a dim of this symbol counts; NULL with an error for one that is made of several. */
+static hlo size_of(hlo_module *m, uint8_t symbol) {
+  if (!m->size || hlo_is_composite(symbol)) return hlo_refuse_sized(m, "size"), NULL;
+  return m->size(m->size_user, symbol - 1);
+}
+
+/* Where a dim counts: bool, one dim of length. */
+static hlo counting(hlo_module *m, int64_t length, uint8_t symbol) {
+  const hlo_composite *c = composite(m, symbol);
+  if (!c) return hlo_compare(m, "LT", hlo_iota(m, TT_I32, 1, &length, 0), size_of(m, symbol));
+  int64_t dims[HLO_FACTORS];
+  hlo counts = NULL;
+  for (int i = 0; i < c->n; i++) dims[i] = c->factors[i].extent;
+  for (int i = 0; i < c->n; i++) {
+    if (!c->factors[i].symbol) continue;
+    hlo along = counting(m, dims[i], c->factors[i].symbol);
+    along = along ? hlo_broadcast(m, along, c->n, dims, &i) : NULL;
+    counts = counts ? hlo_binary(m, "and", counts, along) : along;
+  }
+  return hlo_reshape(m, counts, 1, &length);
 }
 
 hlo hlo_mask(hlo_module *m, hlo x, int n_dims, const int *dims, hlo fill) {
@@ -90,10 +166,9 @@ hlo hlo_mask(hlo_module *m, hlo x, int n_dims, const int *dims, hlo fill) {
   for (int i = 0; i < n_dims; i++) {
     uint8_t symbol = x->symbols[dims[i]];
     if (!symbol) continue;
-    if (!m->size) return hlo_refuse_sized(m, "mask"), NULL;
-    int64_t length = x->dims[dims[i]];
-    hlo along = hlo_compare(m, "LT", hlo_iota(m, TT_I32, 1, &length, 0), m->size(m->size_user, symbol - 1));
+    hlo along = counting(m, x->dims[dims[i]], symbol);
     along = along ? hlo_broadcast(m, along, x->rank, x->dims, &dims[i]) : NULL;
+    if (!along) return NULL;
     counts = counts ? hlo_binary(m, "and", counts, along) : along;
   }
   return counts ? hlo_select(m, counts, x, fill) : x;
@@ -104,14 +179,17 @@ hlo hlo_count(hlo_module *m, hlo x, int n_dims, const int *dims, tt_dtype t) {
   double fixed = 1;
   hlo count = NULL;
   for (int i = 0; i < n_dims; i++) {
-    uint8_t symbol = x->symbols ? x->symbols[dims[i]] : 0;
-    if (!symbol) {
-      fixed *= (double)x->dims[dims[i]];
-      continue;
+    hlo_factor factors[HLO_FACTORS];
+    int n = hlo_factors(m, x->dims[dims[i]], x->symbols ? x->symbols[dims[i]] : 0, factors);
+    for (int k = 0; k < n; k++) {
+      if (!factors[k].symbol) {
+        fixed *= (double)factors[k].extent;
+        continue;
+      }
+      hlo size = hlo_convert(m, size_of(m, factors[k].symbol), t);
+      if (!size) return NULL;
+      count = count ? hlo_binary(m, "multiply", count, size) : size;
     }
-    if (!m->size) return hlo_refuse_sized(m, "count"), NULL;
-    hlo size = hlo_convert(m, m->size(m->size_user, symbol - 1), t);
-    count = count ? hlo_binary(m, "multiply", count, size) : size;
   }
   hlo whole = hlo_float(m, t, fixed);
   return count ? fixed == 1 ? count : hlo_binary(m, "multiply", count, whole) : whole;
@@ -136,7 +214,8 @@ hlo hlo_concat_sized(hlo_module *m, int n, const hlo *xs, int dim, int64_t lengt
   for (int k = 1; k < n; k++) {
     uint8_t symbol = xs[k - 1]->symbols ? xs[k - 1]->symbols[dim] : 0;
     if (!symbol) fixed += xs[k - 1]->dims[dim];
-    else moving = moving ? hlo_binary(m, "add", moving, m->size(m->size_user, symbol - 1)) : m->size(m->size_user, symbol - 1);
+    else moving = moving ? hlo_binary(m, "add", moving, size_of(m, symbol)) : size_of(m, symbol);
+    if (symbol && !moving) return NULL;
     for (int i = 0; i < rank; i++) starts[i] = hlo_int(m, TT_I32, i == dim ? fixed : 0);
     if (moving) starts[dim] = hlo_binary(m, "add", moving, starts[dim]);
     r = hlo_dynamic_update_slice(m, r, hlo_mark(m, xs[k], none), starts);

@@ -23,10 +23,18 @@ static hlo sum_all(hlo_module *m, hlo x) {
   return x ? hlo_reduce(m, "add", x, zero_of(m, x), x->rank, dims) : NULL;
 }
 
+/* total divided by how many elements x has. */
+static hlo over_all(hlo_module *m, hlo total, hlo x) {
+  int dims[TT_MAX_RANK];
+  for (int i = 0; i < TT_MAX_RANK; i++) dims[i] = i;
+  if (!x || !hlo_is_sized(x)) return hlo_binary_scalar(m, "divide", total, (double)hlo_numel(x));
+  return divide(m, total, hlo_count(m, x, x->rank, dims, (tt_dtype)x->dtype));
+}
+
 static hlo reduced(hlo_module *m, hlo x, int64_t reduction) {
   if (reduction == REDUCE_NONE) return x;
   hlo total = sum_all(m, x);
-  return reduction == REDUCE_MEAN ? hlo_binary_scalar(m, "divide", total, (double)hlo_numel(x)) : total;
+  return reduction == REDUCE_MEAN ? over_all(m, total, x) : total;
 }
 
 /* ---- nll_loss: classes are dim 1, or dim 0 of a vector ---- */
@@ -105,10 +113,9 @@ static shape common(tt_ctx *c, int first, int last) {
 static hlo wide(tt_ctx *c, int i, const shape *s) { return hlo_broadcast_to(c->m, tt_in(c, i), s->rank, s->dims); }
 
 /* Argument i over the result, and for a mean the part of it that one element gets. */
-static hlo incoming(tt_ctx *c, int reduction_arg, int64_t numel) {
+static hlo incoming(tt_ctx *c, int reduction_arg, hlo x) {
   hlo grad = tt_in_wide(c, 0);
-  if (tt_int(c, reduction_arg, REDUCE_MEAN) != REDUCE_MEAN) return grad;
-  return hlo_binary_scalar(c->m, "divide", grad, (double)numel);
+  return tt_int(c, reduction_arg, REDUCE_MEAN) == REDUCE_MEAN ? over_all(c->m, grad, x) : grad;
 }
 
 void rule_distance_loss(tt_ctx *c) { /* (self, target, reduction[, beta or delta]); hlo: "square", "smooth", "huber" */
@@ -126,7 +133,7 @@ void rule_distance_loss(tt_ctx *c) { /* (self, target, reduction[, beta or delta
 
 void rule_distance_loss_backward(tt_ctx *c) { /* (grad_output, self, target, reduction[, beta or delta]) */
   hlo_module *m = c->m;
-  hlo off = subtract(m, tt_in_wide(c, 1), tt_in_wide(c, 2)), grad = incoming(c, 3, hlo_numel(tt_in(c, 1))), slope;
+  hlo off = subtract(m, tt_in_wide(c, 1), tt_in_wide(c, 2)), grad = incoming(c, 3, tt_in(c, 1)), slope;
   if (!off) return;
   if (c->op->hlo[0] == 's' && c->op->hlo[1] == 'q') {
     slope = scale(m, off, 2);
@@ -163,7 +170,7 @@ void rule_binary_cross_entropy(tt_ctx *c) { /* (self, target, weight, reduction)
 void rule_binary_cross_entropy_backward(tt_ctx *c) { /* (grad_output, self, target, weight, reduction) */
   hlo_module *m = c->m;
   hlo x = tt_in_wide(c, 1), spread = hlo_binary_scalar(m, "maximum", multiply(m, one_minus(m, x), x), 1e-12f);
-  hlo grad = multiply(m, incoming(c, 4, hlo_numel(x)), divide(m, subtract(m, x, tt_in_wide(c, 2)), spread));
+  hlo grad = multiply(m, incoming(c, 4, x), divide(m, subtract(m, x, tt_in_wide(c, 2)), spread));
   c->result[0] = tt_has(c, 3) ? multiply(m, grad, tt_in_wide(c, 3)) : grad;
 }
 

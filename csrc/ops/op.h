@@ -99,6 +99,8 @@ void tt_require_index(tt_ctx *c, hlo index, int64_t n, bool wrap, tt_code code, 
 /* True of rules that are right where sizes are known at run time only (hlo/sized.h): they take no size of an operand for
  * a number, but by hlo_count, and fold no constant over a dim. */
 bool tt_rule_is_sized(tt_rule *rule);
+/* True of those among them for which an element's place in its dim matters. */
+bool tt_rule_asks_places(tt_rule *rule);
 
 /* ---- dtype facts ---- */
 bool tt_is_float(tt_dtype t);    /* f16 ... f64 and the f8 and f4 family */

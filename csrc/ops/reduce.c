@@ -163,13 +163,14 @@ void rule_var(tt_ctx *c) {
   if (!x) return;
   int n = tt_dims(c, 1, x->rank, dims);
   double count = (double)count_of(x, n, dims), left = count - tt_number_of(c, 2, 1);
-  hlo mean = quo(m, total(m, x, n, dims), hlo_float(m, (tt_dtype)c->dtype, count)), r;
+  hlo mean = quo(m, total(m, x, n, dims), hlo_count(m, x, n, dims, (tt_dtype)c->dtype)), r;
   if (tt_is_complex((tt_dtype)c->dtype))
     r = add(m, square_distance(m, hlo_unary(m, "real", x), hlo_unary(m, "real", mean), n, dims),
             square_distance(m, hlo_unary(m, "imag", x), hlo_unary(m, "imag", mean), n, dims));
   else
     r = square_distance(m, x, mean, n, dims);
-  r = quo(m, r, constant_like(m, r, left > 0 ? left : 0));
+  hlo few = hlo_is_sized(x) && r ? plus(m, hlo_count(m, x, n, dims, (tt_dtype)r->dtype), -tt_number_of(c, 2, 1)) : NULL;
+  r = quo(m, r, few ? larger(m, few, hlo_int(m, few->dtype, 0)) : constant_like(m, r, left > 0 ? left : 0));
   c->result[0] = wanted(c, 0, *c->op->hlo == 's' ? root(m, r) : r);
   if (c->op->hlo[3]) c->result[1] = wanted(c, 1, mean);
 }

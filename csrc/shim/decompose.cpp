@@ -360,6 +360,7 @@ tt_code shim_register(tt_error *err) {
     register_tensor_operators();
     register_decompositions();
     register_control();
+    register_sizes();
     register_sparse();
     register_dynamic_operators();
     register_autocast();

@@ -111,8 +111,9 @@ struct Gil {
 bool run_part(void *fn, const std::vector<at::Tensor> &args, std::vector<at::Tensor> *results, std::string *why);
 bool traced_result(tt_trace *t, at::Tensor x, tt_tensor *result); // result gets a new reference; false without memory
 
-// ---- control.cpp ----
+// ---- control.cpp, sizes.cpp ----
 void register_control();
+void register_sizes();
 
 // The arguments of the call that this thread is lowering: a decomposition gets them with traced tensors put in.
 struct Pending {

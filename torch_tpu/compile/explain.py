@@ -18,6 +18,7 @@ class Graph:
     programs: list  # StableHLO text of what ran, in order
     host: list  # names of operators that run on the host side, between programs
     refused: str | None  # why it runs operator by operator, if it does
+    exact: str | None  # why each combination of its sizes, which vary, is a program of its own, if it is
     flops: int  # of products and convolutions, as torch.utils.flop_counter counts
     bytes: int  # of its inputs and results
 
@@ -28,6 +29,8 @@ class Graph:
             lines.append("  on the host: " + ", ".join(self.host))
         if self.refused:
             lines.append("  operator by operator, since: " + self.refused)
+        if self.exact:
+            lines.append("  a program for each combination of sizes, since: " + self.exact)
         return "\n".join(lines)
 
 
@@ -83,7 +86,7 @@ def _graph(module):
     nodes = [n for n in module.graph.nodes if n.op == "call_function" and n.target is not operator.getitem]
     level = levels(module.graph) or {}
     return Graph(collections.Counter(str(n.target).removeprefix("aten.") for n in nodes), [],
-                 [str(n.target).removeprefix("aten.") for n in nodes if level.get(n, 1) % 2 == 0], None, _flops(module), _bytes(module))
+                 [str(n.target).removeprefix("aten.") for n in nodes if level.get(n, 1) % 2 == 0], None, None, _flops(module), _bytes(module))
 
 
 def explain(fn, *args, **kwargs) -> Explanation:
@@ -111,6 +114,7 @@ def explain(fn, *args, **kwargs) -> Explanation:
             finally:
                 self._graph.programs += _C.shown_programs()
                 self._graph.refused = getattr(self._function, "refused", None)
+                self._graph.exact = getattr(self._function, "exact", None)
 
     def backend(module, inputs):
         from torch._functorch import config

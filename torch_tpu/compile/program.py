@@ -2,8 +2,9 @@
 
 The graph is traced by running it on traced tensors, through the same lowering as eager operators; the native side keys
 the program by the inputs' sizes, strides and aliasing (not by offsets), donates what the graph writes, and takes 0-dim
-CPU tensors as run-time operands. Numbers and symbolic sizes are constants of a program: a graph that has them is traced
-again for each combination, without Dynamo or AOTAutograd hearing of it."""
+CPU tensors as run-time operands. A graph with symbolic sizes is traced for capacities (sized.py); where that cannot be, its
+sizes and numbers are constants of a program: it is traced again for each combination, without Dynamo or AOTAutograd
+hearing of it."""
 
 import operator
 
@@ -11,6 +12,8 @@ import torch
 
 from .. import _C
 from .._internal.execution_mode import unfused
+from . import options as _options
+from .sized import Sized
 
 
 def evaluate(size, known):
@@ -52,7 +55,7 @@ class Symbols:
         return {symbol: read(inputs) for symbol, read in self.places}
 
 
-def _root(node):
+def root_of(node):
     """What a node is a view of: itself where it is none."""
     while node.op == "call_function":
         maker = node.args[0] if node.target is operator.getitem else node  # of a list of views
@@ -80,7 +83,7 @@ def _steps(node, root):
 
 def _shared(results):
     """{node: its root} of the results that share memory with others."""
-    roots = {r: _root(r) for r in results}
+    roots = {r: root_of(r) for r in results}
     shared = {}
     for r, root in roots.items():
         if root.op == "call_function" and (r is root or sum(other is root for other in roots.values()) > 1):
@@ -105,7 +108,8 @@ class Program:
     the program."""
 
     def __init__(self, module, options=None):
-        self.module, self.options = module, options  # options: as _C.set_options takes them
+        self.module = module
+        self.options, buckets = _options.parts(options)  # as _C.set_options takes them
         nodes = list(module.graph.nodes)
         placeholders = [n for n in nodes if n.op == "placeholder"]
         position = {n: i for i, n in enumerate(placeholders)}
@@ -152,10 +156,13 @@ class Program:
             graph.output([same[n] for n in computed])
             self.traced, returned = torch.fx.GraphModule(module, graph), computed
         self.places = [returned.index(node) for node in computed]
+        self.at = at
         symbols = Symbols(inputs)
         self.symbols = symbols if symbols.places else None
         self.handles = {}  # what symbols and numbers stand for -> handle
         self.refused = None  # why the graph cannot be one program, once that is known
+        self.sized = Sized(self, buckets) if self.symbols else None
+        self.exact = self.sized.reason if self.sized else None  # why each combination of sizes is a program of its own
 
     def _register(self, numbers, known):
         outputs = [
@@ -203,6 +210,10 @@ class Program:
     def __call__(self, inputs):
         if self.refused is not None:
             return self.module(*inputs)
+        if self.sized and self.exact is None:
+            results = self._for_all_sizes(inputs)
+            if results is not None:
+                return results
         handle, known = self.handle(inputs)
         try:
             new = self._run(handle, [inputs[i] for i in self.written], [inputs[i] for i in self.read])
@@ -212,6 +223,14 @@ class Program:
         if self.plain:
             return new
         return [self._result(kind, x, inputs, new, known) for kind, x in self.results]
+
+    def _for_all_sizes(self, inputs):
+        try:
+            return self.sized(inputs, self._run)
+        except NotImplementedError as e:  # nothing has run
+            if not self.sized.serves:
+                self.exact = str(e)
+            return None
 
     @staticmethod
     def _result(kind, x, inputs, new, known):
