@@ -12,9 +12,10 @@ from torch._inductor.output_code import OutputCode
 from . import control
 from .parts import callable_of, levels
 from .program import described
+from .sized import has_symbols, is_symbolic
 
 
-FORMAT = 2  # of what Compiled pickles: another number makes other entries
+FORMAT = 3  # of what Compiled pickles: another number makes other entries
 
 
 class Compiled(OutputCode):
@@ -71,7 +72,11 @@ class Compiled(OutputCode):
 
 @contextlib.contextmanager
 def _only_described(graph, level):
-    """What is known of a node's value is kept where a program asks for it: each costs a fake tensor when it is read back."""
+    """What is known of a node's value is kept where a program asks for it: each costs a fake tensor when it is read back. Of
+    graphs whose sizes vary all is kept: there the program is written by what is known (sized.py)."""
+    if any(has_symbols(n.meta.get("val")) or is_symbolic(n.meta.get("val")) for n in graph.nodes):
+        yield
+        return
     level = dict(zip(graph.nodes, level))
     kept = described(graph, [n for n, at in level.items() if any(level[u] != at for u in n.users)])
     hidden = {n: n.meta.pop("val") for n in graph.nodes if n not in kept and "val" in n.meta}

@@ -97,7 +97,7 @@ def described(graph, others=()):
     found = {n for n in graph.nodes if n.op in ("placeholder", "get_attr")}
     for r in (*graph.output_node().args[0], *others):
         if isinstance(r, torch.fx.Node):
-            found.update((r, _root(r)))
+            found.update((r, root_of(r)))
     return found
 
 
