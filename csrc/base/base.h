@@ -23,6 +23,7 @@ void tt_arena_deinit(tt_arena *a);
 /* ---- growing byte buffers: a failed append sticks in .failed, so appends need no check ---- */
 typedef struct tt_buf { char *data; size_t length, capacity; bool failed; } tt_buf;
 void tt_buf_append(tt_buf *b, const void *data, size_t n);
+void tt_buf_room(tt_buf *b, size_t n); /* n bytes can be written behind the contents; the caller then adds them to length */
 void tt_buf_text(tt_buf *b, const char *text);
 void tt_buf_printf(tt_buf *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void tt_buf_deinit(tt_buf *b);

@@ -22,6 +22,8 @@ static bool reserve(tt_buf *b, size_t n) {
   return true;
 }
 
+void tt_buf_room(tt_buf *b, size_t n) { (void)reserve(b, n); }
+
 void tt_buf_append(tt_buf *b, const void *data, size_t n) {
   if (!reserve(b, n)) return;
   if (n) memcpy(b->data + b->length, data, n);

@@ -52,15 +52,23 @@ static bool grow(struct region *r) {
   return true;
 }
 
+static bool is_full(unsigned c) {
+  const struct region *r = &space.regions[c];
+  return !r->n_free && (r->n_blocks + 1) << (c + FIRST_CLASS) > (size_t)1 << space.region_shift;
+}
+
 void *tt_address_take(size_t bytes, tt_storage *owner, tt_error *err) {
   if (!bytes) return NULL;
-  unsigned c = class_of(bytes), shift = c + FIRST_CLASS;
-  struct region *r = &space.regions[c];
+  unsigned c = class_of(bytes);
   void *address = NULL;
   pthread_mutex_lock(&space.lock);
-  if (!space.start && !reserve()) {
+  bool reserved = space.start || reserve();
+  while (reserved && c < CLASSES - 1 && is_full(c)) c++; /* a block that is too large will do */
+  unsigned shift = c + FIRST_CLASS;
+  struct region *r = &space.regions[c];
+  if (!reserved) {
     tt_fail(err, TT_RESOURCE_EXHAUSTED, "", "cannot reserve address space for device tensors");
-  } else if (((size_t)1 << shift) < bytes || (!r->n_free && (r->n_blocks + 1) << shift > (size_t)1 << space.region_shift)) {
+  } else if (((size_t)1 << shift) < bytes || is_full(c)) {
     tt_fail(err, TT_RESOURCE_EXHAUSTED, "", "out of device addresses for a storage of %zu bytes", bytes);
   } else if (!r->n_free && r->n_blocks == r->capacity && !grow(r)) {
     tt_no_memory(err, 2 * r->capacity * sizeof(void *));

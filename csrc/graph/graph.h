@@ -29,7 +29,7 @@ struct tt_storage {
   int64_t dims[TT_MAX_RANK];
   uint8_t least[TT_MAX_RANK];
   _Atomic(tt_buffer *) buffer; /* NULL: undefined, lent or traced. Written under the lock, looked at without */
-  bool lost;                  /* what was to fill it has failed: reading it says so */
+  bool lost;                  /* what was to fill it has failed, and reading it says so, or is absent */
   bool lent;                  /* a running call has taken the buffer and will put one back soon */
   tt_trace *trace;            /* the trace whose value it holds, or NULL */
   hlo traced;                 /* NULL: undefined */
@@ -47,6 +47,8 @@ bool tt_storage_look(tt_storage *s, tt_holder *out); /* false: it has no content
  * for who has it or for the window that is to fill it (tt_storage_settle). */
 tt_buffer *tt_storage_try_take(tt_storage *s, bool donate, bool *lent);
 bool tt_storage_undefined(tt_storage *s); /* nothing was ever put in */
+/* Says that s has contents, which are not here: programs that read it can be lowered, none can run. */
+void tt_storage_mark_absent(tt_storage *s);
 /* Puts a buffer of the base's shape in, taking ownership; the old one is released. */
 void tt_storage_put(tt_storage *s, tt_buffer *b);
 void tt_storage_base(tt_storage *s, tt_dtype dtype, int rank, const int64_t *dims); /* fixes the base's shape */

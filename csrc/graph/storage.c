@@ -171,6 +171,12 @@ bool tt_storage_undefined(tt_storage *s) {
   return undefined;
 }
 
+void tt_storage_mark_absent(tt_storage *s) {
+  lock(&s->lock);
+  s->lost = true;
+  unlock(&s->lock);
+}
+
 void tt_storage_put(tt_storage *s, tt_buffer *b) {
   lock(&s->lock);
   tt_buffer *old = buffer_of(s);

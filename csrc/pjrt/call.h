@@ -76,9 +76,13 @@ static inline tt_code tt_pjrt_leave(const PJRT_Api *api, PJRT_Error *e, const ch
 void tt_wait_at_exit(void); /* the process waits for its devices before what has been initialised so far is torn down */
 void tt_pjrt_begin(void); /* threads of a plugin are about to start: a child forked from now on may not call it */
 
+/* Appends what the plugin serializes e to. */
+tt_code tt_executable_write(tt_plugin *p, PJRT_Executable *e, tt_buf *out, tt_error *err);
+
 /* ---- starting ---- */
 const void *tt_options_with_own(const void *options, size_t *length);
 tt_code tt_options_write(bool is_cpu, tt_buf *b, tt_error *err); /* CompileOptionsProto */
+tt_code tt_options_for(int replicas, const char *list, tt_buf *b, tt_error *err); /* the same for a topology, with those of list */
 bool tt_plugin_is_cpu(const char *path); /* by the name of the file */
 int tt_quiet_begin(const char *path); /* drops what a noisy plugin writes to stderr until quiet_end; returns what that takes */
 void tt_quiet_end(int saved);

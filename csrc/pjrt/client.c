@@ -119,7 +119,9 @@ void tt_client_destroy(tt_client *c) {
 
 tt_plugin *tt_client_plugin(const tt_client *c) { return c->plugin; }
 const char *tt_client_platform(const tt_client *c) { return c->platform; }
-bool tt_client_lowers_for_tpu(const tt_client *c) { return c->for_tpu; }
+static _Thread_local bool for_tpu; /* this thread's programs, whatever the client is */
+void tt_lower_for_tpu(bool yes) { for_tpu = yes; }
+bool tt_client_lowers_for_tpu(const tt_client *c) { return for_tpu || c->for_tpu; }
 int tt_client_device_count(const tt_client *c) { return c->n_devices; }
 const char *tt_client_device_kind(const tt_client *c, int device) { return c->kinds[device]; }
 const void *tt_compile_options(tt_client *c, size_t *length) {

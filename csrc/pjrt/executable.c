@@ -45,19 +45,23 @@ tt_executable *tt_executable_compile(tt_client *c, const char *text, size_t leng
   return adopt(c, args.executable, err);
 }
 
+tt_code tt_executable_write(tt_plugin *p, PJRT_Executable *e, tt_buf *out, tt_error *err) {
+  tt_error local;
+  if (!err) err = &local;
+  PJRT_ARGS(PJRT_Executable_Serialize_Args, args, .executable = e);
+  if (PJRT_CALL(p, PJRT_Executable_Serialize, &args, err)) return err->code;
+  tt_buf_append(out, args.serialized_bytes, args.serialized_bytes_size);
+  args.serialized_executable_deleter(args.serialized_executable);
+  return out->failed ? tt_no_memory(err, args.serialized_bytes_size) : TT_OK;
+}
+
 tt_code tt_executable_serialize(tt_executable *e, tt_buf *out, tt_error *err) {
   tt_error local;
   if (!err) err = &local;
   tt_plugin *p = e->client->plugin;
   PJRT_ARGS(PJRT_LoadedExecutable_GetExecutable_Args, get, .loaded_executable = e->loaded);
   if (PJRT_CALL(p, PJRT_LoadedExecutable_GetExecutable, &get, err)) return err->code;
-  PJRT_ARGS(PJRT_Executable_Serialize_Args, args, .executable = get.executable);
-  tt_code code = PJRT_CALL(p, PJRT_Executable_Serialize, &args, err);
-  if (!code) {
-    tt_buf_append(out, args.serialized_bytes, args.serialized_bytes_size);
-    args.serialized_executable_deleter(args.serialized_executable);
-    if (out->failed) code = tt_no_memory(err, args.serialized_bytes_size);
-  }
+  tt_code code = tt_executable_write(p, get.executable, out, err);
   PJRT_ARGS(PJRT_Executable_Destroy_Args, destroy, .executable = get.executable);
   PJRT_DROP(p, PJRT_Executable_Destroy, &destroy);
   return code;

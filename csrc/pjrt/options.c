@@ -84,6 +84,17 @@ tt_code tt_options_write(bool is_cpu, tt_buf *b, tt_error *err) {
   return code ? code : b->failed ? tt_no_memory(err, b->length) : TT_OK;
 }
 
+tt_code tt_options_for(int replicas, const char *list, tt_buf *b, tt_error *err) {
+  tt_buf build = {0};
+  put_int(&build, 4, (uint64_t)replicas);
+  put_int(&build, 5, 1);
+  put_bytes(b, 3, build.data, build.length);
+  b->failed |= build.failed;
+  tt_buf_deinit(&build);
+  tt_code code = put_overrides(b, list, "options", err);
+  return code ? code : b->failed ? tt_no_memory(err, b->length) : TT_OK;
+}
+
 /* ---- options of one compile ---- */
 static _Thread_local const char *own;
 

@@ -33,6 +33,7 @@ typedef struct tt_type { uint8_t dtype, rank; int64_t bytes; const int64_t *dims
 typedef struct tt_executable tt_executable;
 /* Whether programs are written for a TPU: the plugin's platform, or what TORCH_TPU_TARGET says. */
 bool tt_client_lowers_for_tpu(const tt_client *c);
+void tt_lower_for_tpu(bool yes); /* this thread's programs are, from here on, whatever the plugin: for texts that do not run here */
 /* Compiles StableHLO text. Options are those of the plugin's platform (tt_compile_options). New. */
 tt_executable *tt_executable_compile(tt_client *c, const char *text, size_t length, tt_error *err);
 /* The serialized CompileOptionsProto the client compiles with; borrowed: part of cache keys. */
@@ -51,12 +52,35 @@ void tt_executable_release(tt_executable *e);
 tt_code tt_executable_run(tt_executable *e, int device, const char *name, int n_args, tt_buffer *const *args,
                           const bool *donate, int n_results, const tt_type *types, tt_buffer **results, tt_error *err);
 
-/* ---- topologies: compile for machines that are not here (libtpu: "v5e:2x2", "v6e:2x2", "tpu7x:2x2x1") ---- */
-typedef struct tt_topology tt_topology;
+/* ---- topologies: machines that are not here, as libtpu knows them by name ("v5e:2x2", "v6e:16x16", "tpu7x:16x16x32") ---- */
+typedef struct tt_topology tt_topology; /* any thread */
+typedef struct tt_topology_device {
+  int id, process;
+  int coords[3];   /* of its chip in the slice; what the plugin does not say is 0 */
+  int core;        /* which device of its chip */
+  int cores;       /* that work as this device: 2 where a chip's two are one device */
+  char kind[64];   /* "TPU v6 lite" */
+} tt_topology_device;
 tt_topology *tt_topology_create(tt_plugin *p, const char *name, tt_error *err); /* new */
 void tt_topology_destroy(tt_topology *t);
-/* Compiles text for one device of the topology and throws the result away. OK means that it compiles there. */
-tt_code tt_topology_compile(tt_topology *t, const char *text, size_t length, tt_error *err);
+int tt_topology_device_count(const tt_topology *t);
+tt_code tt_topology_device_get(const tt_topology *t, int i, tt_topology_device *out, tt_error *err);
+
+/* ---- programs compiled for a topology: nothing here can run them ---- */
+typedef struct tt_aot tt_aot; /* any thread */
+/* Compiles text for the first `devices` of the topology, each of which is a replica: it runs the program on data of its own;
+ * options: "name=value,name=value" for XLA, or NULL. New. */
+tt_aot *tt_aot_compile(tt_topology *t, const char *text, size_t length, int devices, const char *options, tt_error *err);
+void tt_aot_destroy(tt_aot *a);
+/* Bytes of one device's memory, by what they hold. alias: of arguments that results take over; peak: the most at one time,
+ * arguments and results with it, 0 where the plugin does not say. */
+typedef struct tt_aot_memory { int64_t code, argument, output, alias, temporary, peak; } tt_aot_memory;
+tt_code tt_aot_memory_get(tt_aot *a, tt_aot_memory *out, tt_error *err);
+/* The plugin's own cost analysis, a number at a time: "flops", "bytes accessed" ... */
+tt_code tt_aot_costs(tt_aot *a, void (*visit)(void *user, const char *name, size_t length, double value), void *user, tt_error *err);
+tt_code tt_aot_serialize(tt_aot *a, tt_buf *out, tt_error *err);
+/* The optimized program, a serialized HloModuleProto or text, as *format says (borrowed for ever). */
+tt_code tt_aot_optimized(tt_aot *a, tt_buf *out, const char **format, tt_error *err);
 
 #ifdef TT_FAULTS
 void tt_fault_pjrt(int64_t n); /* the n-th PJRT call from now fails once with INTERNAL (0: the next); -1: none */

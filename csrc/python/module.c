@@ -2,18 +2,17 @@
  *
  * Importing it registers the device with torch and touches no plugin. Each function checks its arguments, calls the
  * core or the shim, and turns a tt_error into a Python exception. Knows nothing of torch. */
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
 #include "graph/cache.h"
 #include "graph/disk.h"
 #include "graph/explain.h"
 #include "graph/graph.h"
 #include "pjrt/pjrt.h"
+#include "python/python.h"
 #include "shim/shim.h"
 
 static PyObject *lazy_init_fn;
 
-static PyObject *raise_error(const tt_error *e) {
+PyObject *raise_error(const tt_error *e) {
   PyObject *type = PyExc_RuntimeError;
   switch (e->code) {
     case TT_INVALID_ARGUMENT: type = PyExc_ValueError; break;
@@ -481,12 +480,23 @@ static PyObject *graph_release(PyObject *self, PyObject *arg) {
   Py_RETURN_NONE;
 }
 
-/* show_programs(only): keeps the texts of this thread's programs; only: without compiling them */
-static PyObject *show_programs(PyObject *self, PyObject *arg) {
+/* show_programs(only, for_tpu=False): keeps the texts of this thread's programs; only: without compiling them; for_tpu: as a
+ * TPU wants them */
+static PyObject *show_programs(PyObject *self, PyObject *args) {
   (void)self;
-  int only = PyObject_IsTrue(arg);
-  if (only < 0) return NULL;
+  int only, for_tpu = 0;
+  if (!PyArg_ParseTuple(args, "p|p", &only, &for_tpu)) return NULL;
   tt_cache_show(true, only);
+  tt_lower_for_tpu(for_tpu);
+  Py_RETURN_NONE;
+}
+
+/* mark_absent(address): the tensor there has contents that are elsewhere: no program that reads it can run */
+static PyObject *mark_absent(PyObject *self, PyObject *arg) {
+  (void)self;
+  tt_storage *s = tt_storage_from_address(PyLong_AsVoidPtr(arg));
+  if (s) tt_storage_mark_absent(s);
+  if (PyErr_Occurred()) return NULL;
   Py_RETURN_NONE;
 }
 
@@ -502,6 +512,7 @@ static PyObject *shown_programs(PyObject *self, PyObject *none) {
     Py_XDECREF(text);
   }
   tt_cache_show(false, false);
+  tt_lower_for_tpu(false);
   return list;
 }
 
@@ -513,41 +524,6 @@ static PyObject *set_options(PyObject *self, PyObject *arg) {
   const char *before = tt_options_own(list);
   if (!before) Py_RETURN_NONE;
   return PyUnicode_FromString(before);
-}
-
-/* ---- programs for machines that are not here ---- */
-/* Topologies are kept: hundreds of programs are checked against the same one. Under the GIL. */
-static struct known {
-  char *path, *name;
-  tt_topology *topology;
-  struct known *next;
-} *topologies;
-
-static tt_topology *topology(const char *path, const char *name, tt_error *err) {
-  for (struct known *k = topologies; k; k = k->next)
-    if (!strcmp(k->path, path) && !strcmp(k->name, name)) return k->topology;
-  tt_plugin *p = tt_plugin_load(path, err);
-  tt_topology *t = p ? tt_topology_create(p, name, err) : NULL;
-  struct known *k = t ? calloc(1, sizeof *k) : NULL;
-  if (!k || !(k->path = strdup(path)) || !(k->name = strdup(name))) return t;
-  k->topology = t;
-  k->next = topologies;
-  topologies = k;
-  return t;
-}
-
-static PyObject *aot_check(PyObject *self, PyObject *args) {
-  (void)self;
-  const char *path, *name, *text;
-  Py_ssize_t length;
-  if (!PyArg_ParseTuple(args, "sss#", &path, &name, &text, &length)) return NULL;
-  tt_error err = {0};
-  tt_topology *t = topology(path, name, &err);
-  if (!t) return raise_error(&err);
-  tt_code code;
-  Py_BEGIN_ALLOW_THREADS code = tt_topology_compile(t, text, (size_t)length, &err);
-  Py_END_ALLOW_THREADS if (code) return raise_error(&err);
-  Py_RETURN_NONE;
 }
 
 static PyMethodDef methods[] = {
@@ -592,12 +568,20 @@ static PyMethodDef methods[] = {
      "bench_execute(n): nanoseconds of one bare PJRT execution of add on f32[8,8]"},
     {"set_decompose", set_decompose, METH_O, "set_decompose(fn): fn(name, args) lowers operators without a rule"},
     {"graph_register", graph_register, METH_VARARGS, "graph_register(fn, outputs) -> handle for torch_tpu::graph_call"},
-    {"show_programs", show_programs, METH_O, "show_programs(only): keep the texts of this thread's programs; only: compile nothing"},
+    {"show_programs", show_programs, METH_VARARGS,
+     "show_programs(only, for_tpu=False): keep the texts of this thread's programs; only: compile nothing"},
+    {"mark_absent", mark_absent, METH_O, "mark_absent(address): the contents of the tensor there are elsewhere"},
     {"shown_programs", shown_programs, METH_NOARGS, "shown_programs() -> the texts kept; no more are"},
     {"set_options", set_options, METH_O, "set_options(text or None): XLA options of what this thread compiles"},
     {"graph_release", graph_release, METH_O, "graph_release(handle)"},
-    {"aot_check", aot_check, METH_VARARGS,
-     "aot_check(plugin_path, topology, program): compiles StableHLO text for a topology"},
+    {"topology_devices", topology_devices, METH_VARARGS,
+     "topology_devices(plugin_path, topology) -> [(id, process, (x, y, z), core, cores, kind)]"},
+    {"aot_compile", aot_compile, METH_VARARGS,
+     "aot_compile(plugin_path, topology, program, devices=1, options=None): StableHLO text compiled for a topology"},
+    {"aot_memory", aot_memory, METH_O, "aot_memory(compiled) -> {kind: bytes of one device}"},
+    {"aot_costs", aot_costs, METH_O, "aot_costs(compiled) -> {name: number}, as the plugin tells"},
+    {"aot_serialize", aot_serialize, METH_O, "aot_serialize(compiled) -> bytes"},
+    {"aot_optimized", aot_optimized, METH_O, "aot_optimized(compiled) -> (bytes, format): the optimized program"},
     {NULL, NULL, 0, NULL}};
 
 static struct PyModuleDef module = {

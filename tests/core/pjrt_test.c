@@ -380,12 +380,40 @@ TEST(test_forked_child_may_only_let_go) {
   test_let_go(c);
 }
 
+static void count_cost(void *user, const char *name, size_t length, double value) {
+  if (length == 5 && !memcmp(name, "flops", 5) && value == 1.5) ++*(int *)user;
+}
+
 TEST(test_topology_compiles_for_absent_machines) {
   tt_error err;
   tt_topology *t;
+  tt_aot *a;
   EXPECT_MADE(t = tt_topology_create(test_fake(), "fake:2x2", &err), err);
-  EXPECT_OK(tt_topology_compile(t, add, strlen(add), &err), err);
-  EXPECT_INT(tt_topology_compile(t, "nonsense", 8, &err), TT_INVALID_ARGUMENT);
+  EXPECT_INT(tt_topology_device_count(t), 2);
+  tt_topology_device d;
+  EXPECT_OK(tt_topology_device_get(t, 1, &d, &err), err);
+  EXPECT(d.id == 1 && d.process == 7 && d.coords[0] == 4 && d.coords[2] == 6 && d.core == 1 && d.cores == 1 && d.kind[0]);
+  EXPECT_INT(tt_topology_device_get(t, 2, &d, &err), TT_OUT_OF_RANGE);
+  EXPECT_MADE(a = tt_aot_compile(t, add, strlen(add), 2, "xla_some=1", &err), err);
+  tt_aot_memory m;
+  EXPECT_OK(tt_aot_memory_get(a, &m, &err), err);
+  EXPECT(m.argument == 16 && m.output == 8 && m.alias == 4 && m.temporary == 2 && m.peak == 26);
+  EXPECT_INT(m.code, (int64_t)strlen(add));
+  int costs = 0;
+  EXPECT_OK(tt_aot_costs(a, count_cost, &costs, &err), err);
+  EXPECT_INT(costs, 1);
+  tt_buf bytes = {0};
+  const char *format = NULL;
+  EXPECT_OK(tt_aot_optimized(a, &bytes, &format, &err), err);
+  EXPECT(!strcmp(format, "hlo") && bytes.length == strlen(add) && !memcmp(bytes.data, add, bytes.length));
+  bytes.length = 0;
+  EXPECT_OK(tt_aot_serialize(a, &bytes, &err), err);
+  EXPECT(bytes.length == strlen(add) + 4);
+  tt_buf_deinit(&bytes);
+  tt_aot_destroy(a);
+  EXPECT(!tt_aot_compile(t, "nonsense", 8, 1, NULL, &err) && err.code == TT_INVALID_ARGUMENT);
+  EXPECT(!tt_aot_compile(t, add, strlen(add), 3, NULL, &err) && err.code == TT_INVALID_ARGUMENT);
+  EXPECT(!tt_aot_compile(t, add, strlen(add), 1, "no value", &err) && err.code == TT_INVALID_ARGUMENT);
   tt_topology_destroy(t);
   EXPECT(!tt_topology_create(test_fake(), "v9:1", &err) && err.code == TT_INVALID_ARGUMENT);
 }
@@ -443,9 +471,18 @@ static tt_code inside_calls(tt_error *err) { return everything(false, err); }
 static tt_code on_threads(tt_error *err) { return everything(true, err); }
 static tt_code topologies(tt_error *err) {
   tt_topology *t = tt_topology_create(test_fake(), "fake:2", err);
-  tt_code code = t ? tt_topology_compile(t, add, strlen(add), err) : err->code;
+  tt_aot *a = t ? tt_aot_compile(t, add, strlen(add), 2, "xla_some=1", err) : NULL;
+  tt_aot_memory m;
+  tt_topology_device d;
+  int costs = 0;
+  const char *format;
+  tt_buf bytes = {0};
+  bool good = a && !tt_topology_device_get(t, 0, &d, err) && !tt_aot_memory_get(a, &m, err) && !tt_aot_costs(a, count_cost, &costs, err) &&
+              !tt_aot_serialize(a, &bytes, err) && !tt_aot_optimized(a, &bytes, &format, err);
+  tt_buf_deinit(&bytes);
+  tt_aot_destroy(a);
   tt_topology_destroy(t);
-  return code;
+  return good ? TT_OK : err->code;
 }
 TEST(test_faults_of_pjrt) { FAULT_LOOP(inside_calls); }
 TEST(test_faults_of_pjrt_on_threads) { FAULT_LOOP(on_threads); }

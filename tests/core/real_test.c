@@ -128,8 +128,14 @@ TEST(test_libtpu_without_a_tpu) {
     printf("  %s\n", err.message);
   }
   EXPECT_MADE(t = tt_topology_create(p, "v5e:2x2", &err), err);
-  EXPECT_OK(tt_topology_compile(t, maximum, strlen(maximum), &err), err);
-  EXPECT(tt_topology_compile(t, "module {", 8, &err) != TT_OK);
+  EXPECT_INT(tt_topology_device_count(t), 4);
+  tt_aot *a;
+  tt_aot_memory m;
+  EXPECT_MADE(a = tt_aot_compile(t, maximum, strlen(maximum), 1, NULL, &err), err);
+  EXPECT_OK(tt_aot_memory_get(a, &m, &err), err);
+  EXPECT(m.argument > 0 && m.output > 0 && m.code > 0);
+  tt_aot_destroy(a);
+  EXPECT(!tt_aot_compile(t, "module {", 8, 1, NULL, &err) && err.message[0]);
   tt_topology_destroy(t);
   EXPECT(!tt_topology_create(p, "v99x:2x2", &err) && err.message[0]);
 }

@@ -628,6 +628,49 @@ static PJRT_Error *execute(PJRT_LoadedExecutable_Execute_Args *a) {
 
 /* ---- topologies ---- */
 struct PJRT_TopologyDescription { int unused; };
+static PJRT_DeviceDescription *const described[DEVICES] = {&descriptions[0], &descriptions[1]};
+static PJRT_Error *topology_devices(PJRT_TopologyDescription_GetDeviceDescriptions_Args *a) {
+  a->descriptions = described;
+  a->num_descriptions = DEVICES;
+  return NULL;
+}
+static PJRT_Error *description_id(PJRT_DeviceDescription_Id_Args *a) {
+  a->id = a->device_description->id;
+  return NULL;
+}
+static PJRT_Error *description_process(PJRT_DeviceDescription_ProcessIndex_Args *a) {
+  a->process_index = 7;
+  return NULL;
+}
+static PJRT_Error *description_attributes(PJRT_DeviceDescription_Attributes_Args *a) {
+  static const int64_t at[3] = {4, 5, 6};
+  static const PJRT_NamedValue known[2] = {
+    {.name = "coords", .name_size = 6, .type = PJRT_NamedValue_kInt64List, .int64_array_value = at, .value_size = 3},
+    {.name = "core_on_chip", .name_size = 12, .type = PJRT_NamedValue_kInt64, .int64_value = 1, .value_size = 1}};
+  a->attributes = known;
+  a->num_attributes = 2;
+  return NULL;
+}
+static PJRT_Error *compiled_memory(PJRT_Executable_GetCompiledMemoryStats_Args *a) {
+  SIZED(a, PJRT_Executable_GetCompiledMemoryStats_Args);
+  a->argument_size_in_bytes = 16, a->output_size_in_bytes = 8, a->alias_size_in_bytes = 4, a->temp_size_in_bytes = 2;
+  a->generated_code_size_in_bytes = (int64_t)a->executable->length, a->peak_memory_in_bytes = 26;
+  return NULL;
+}
+static PJRT_Error *cost_analysis(PJRT_Executable_GetCostAnalysis_Args *a) {
+  static const PJRT_NamedValue known[2] = {
+    {.name = "flops", .name_size = 5, .type = PJRT_NamedValue_kFloat, .float_value = 1.5f, .value_size = 1},
+    {.name = "kind", .name_size = 4, .type = PJRT_NamedValue_kString, .string_value = "fake", .value_size = 4}};
+  a->properties = known;
+  a->num_properties = 2;
+  return NULL;
+}
+static PJRT_Error *optimized_program(PJRT_Executable_OptimizedProgram_Args *a) {
+  a->program->format = "hlo", a->program->format_size = 3;
+  if (a->program->code) memcpy(a->program->code, a->executable->text, a->executable->length);
+  a->program->code_size = a->executable->length;
+  return NULL;
+}
 static PJRT_Error *topology_create(PJRT_TopologyDescription_Create_Args *a) {
   if (a->topology_name_size < 5 || memcmp(a->topology_name, "fake:", 5))
     return fail(PJRT_Error_Code_INVALID_ARGUMENT, "unknown topology");
@@ -654,7 +697,10 @@ static PJRT_Api api = {
   .PJRT_LoadedExecutable_GetExecutable = get_executable, .PJRT_LoadedExecutable_Execute = execute,
   .PJRT_Buffer_Destroy = buffer_destroy, .PJRT_Buffer_ToHostBuffer = to_host, .PJRT_Buffer_ReadyEvent = ready_event,
   .PJRT_TopologyDescription_Create = topology_create, .PJRT_TopologyDescription_Destroy = topology_destroy,
-  .PJRT_Compile = compile_for_topology,
+  .PJRT_TopologyDescription_GetDeviceDescriptions = topology_devices, .PJRT_DeviceDescription_Id = description_id,
+  .PJRT_DeviceDescription_ProcessIndex = description_process, .PJRT_DeviceDescription_Attributes = description_attributes,
+  .PJRT_Compile = compile_for_topology, .PJRT_Executable_GetCompiledMemoryStats = compiled_memory,
+  .PJRT_Executable_GetCostAnalysis = cost_analysis, .PJRT_Executable_OptimizedProgram = optimized_program,
 };
 
 SHOWN const PJRT_Api *GetPjrtApi(void);

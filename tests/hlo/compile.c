@@ -21,7 +21,9 @@ int main(int argc, char **argv) {
     const char *text = hlo_case_text(&hlo_cases[i], &m, &length, &why);
     bool ok = false;
     if (text && topology) {
-      ok = tt_topology_compile(topology, text, length, &why) == TT_OK;
+      tt_aot *a = tt_aot_compile(topology, text, length, 1, NULL, &why);
+      ok = a != NULL;
+      tt_aot_destroy(a);
     } else if (text) {
       tt_executable *e = tt_executable_compile(client, text, length, &why);
       ok = e != NULL;

@@ -1,0 +1,120 @@
+"""Ahead-of-time compilation for real TPUs, with no TPU: does it compile, does it fit, how fast could it be.
+
+    with torch_tpu.aot.fake():                      # parameters without memory: any size of model
+        model = Model()
+        optimizer = torch.optim.AdamW(model.parameters())
+        tokens = torch.zeros(8, 1024, dtype=torch.long)
+
+    def step(tokens):
+        loss = model(tokens)
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        return loss
+
+    compiled = torch_tpu.aot.compile(step, (tokens,), topology="v6e:2x2")
+    print(compiled)                                  # memory, cost, estimate
+
+The function is traced on fake tensors (trace.py), lowered through the table of every program, and compiled by libtpu. Costs
+are counted from the program's text (count.py), times estimated from that and from what libtpu expects (estimate.py)."""
+import dataclasses
+import pathlib
+import re
+
+from .. import _C
+from . import count, estimate as _estimate, trace
+from .topology import CHIPS, GIB, Topology, libtpu, topology as _topology
+from .trace import fake
+
+topology = _topology
+__all__ = ["CHIPS", "Compiled", "Memory", "OutOfMemory", "Topology", "compile", "fake", "topology"]
+
+
+class OutOfMemory(MemoryError):
+    """A program needs more HBM than a device has. needed, available: bytes."""
+
+    def __init__(self, message, needed, available):
+        super().__init__(message)
+        self.needed, self.available = needed, available
+
+
+@dataclasses.dataclass
+class Memory:
+    """Bytes of one device's HBM. arguments: parameters of the program; outputs: its results, less those in the memory of
+    arguments; temporaries; code; available: what the device has."""
+
+    arguments: int
+    outputs: int
+    temporaries: int
+    code: int
+    available: int
+
+    @property
+    def total(self):
+        return self.arguments + self.outputs + self.temporaries + self.code
+
+
+class Compiled:
+    """A program compiled for a topology.
+
+    topology, program (StableHLO text), inputs (trace.Program: which tensor each parameter is), memory (Memory), cost (count.Cost),
+    estimate (estimate.Estimate), plugin_cost: libtpu's own analysis, which counts a loop's body once and leaves transfers out."""
+
+    def __init__(self, handle, traced, where):
+        self._handle, self.inputs, self.topology, self.program = handle, traced, where, traced.text
+        self.counter = count.Counter(traced.text)
+        self.cost = self.counter.cost
+        m = _C.aot_memory(handle)
+        self.memory = Memory(m["argument"], m["output"] - m["alias"], m["temporary"], m["code"], where.memory)
+        self.plugin_cost = _C.aot_costs(handle)
+        self.estimate = _estimate.estimate(self.counter, where, self.optimized())
+
+    def optimized(self):
+        """The program as libtpu runs it: a serialized HloModuleProtoWithConfig."""
+        return _C.aot_optimized(self._handle)[0]
+
+    def serialize(self):
+        """The executable as bytes, which libtpu of the same version loads on such a machine."""
+        return _C.aot_serialize(self._handle)
+
+    def save(self, path):
+        pathlib.Path(path).write_bytes(self.serialize())
+
+    def __str__(self):
+        from .report import table
+
+        return table(self)
+
+
+def _out_of_memory(error, where, traced):
+    """libtpu's refusal with what a user can do about it."""
+    found = re.search(r"\(([\d.]+)([KMGT])\) exceeds available HBM \(([\d.]+)([KMGT])\)", str(error))
+    if not found:
+        return None
+    units = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+    needed = int(float(found.group(1)) * units[found.group(2)])
+    held = sum(t.numel() * t.element_size() for _, t in traced.written + traced.read)
+    fits = [name for name, chip in CHIPS.items() if chip.usable > needed]
+    return OutOfMemory(
+        f"the program does not fit {where.name}: it needs {needed / GIB:.2f} GiB of a device's HBM, {held / GIB:.2f} of them for its arguments, and "
+        f"{where.memory / GIB:.2f} are there: {(needed - where.memory) / GIB:.2f} too many. "
+        + (f"A device of {', '.join(fits)} has room for it" if fits else "No device has room for it")
+        + "; smaller batches, checkpointing or parameters sharded over devices take less.", needed, where.memory)
+
+
+def compile(fn, args=(), *, topology, options=None):
+    """Compiles one call fn(*args), of a module or a function of tensors, a whole training step included, for one device of a topology.
+
+    fn: what modules and optimizers it uses is found by what it does; tensors that it writes (parameters, optimizer state,
+    buffers) are given their new values in place. They, and args, may be of any device, or made under fake(), which
+    takes no memory; only their sizes and dtypes count. topology: a name or a Topology. options: {"xla_...": value} for XLA.
+    Returns Compiled. Raises ValueError (unknown topology, unknown option), OutOfMemory, NotImplementedError (what it does is not one
+    program: it reads values, or its sizes depend on data)."""
+    where = topology if isinstance(topology, Topology) else _topology(topology)
+    traced = trace.lower(trace.record(fn, tuple(args)))
+    text = ",".join(f"{k}={str(v).lower() if isinstance(v, bool) else v}" for k, v in (options or {}).items())
+    try:
+        handle = _C.aot_compile(libtpu(), where.name, traced.text, 1, text or None)
+    except MemoryError as e:
+        raise _out_of_memory(e, where, traced) or e from None
+    return Compiled(handle, traced, where)

@@ -1,0 +1,108 @@
+"""python -m torch_tpu.aot: what a program would be on a TPU.
+
+report SCRIPT.py:fn --topology NAME[,NAME...] [--set NAME=VALUE[,VALUE...]] [--html FILE]
+    fn(**values of --set) is called where tensors take no memory (torch_tpu.aot.fake) and returns (function, args): what is
+    compiled. Of several topologies and values each combination is. Ends with 1 if one does not compile or fit.
+topology NAME
+    What is known of a slice."""
+import argparse
+import importlib.util
+import itertools
+import pathlib
+import sys
+
+from . import compile as compile_, fake, page, report, topology
+
+
+def _load(spec):
+    file, colon, name = spec.rpartition(":")
+    if not colon or not pathlib.Path(file).is_file():
+        raise SystemExit(f"expected FILE.py:FUNCTION, got {spec!r}" + (f": no file {file}" if colon else ""))
+    module_spec = importlib.util.spec_from_file_location(pathlib.Path(file).stem, file)
+    module = importlib.util.module_from_spec(module_spec)
+    sys.path.insert(0, str(pathlib.Path(file).resolve().parent))
+    module_spec.loader.exec_module(module)
+    if not callable(getattr(module, name, None)):
+        raise SystemExit(f"{file} has no function {name!r}")
+    return getattr(module, name)
+
+
+def _value(text):
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            pass
+    return text
+
+
+def _settings(given):
+    """Every combination of NAME=VALUE,VALUE as a dict."""
+    names, values = [], []
+    for item in given:
+        name, equals, text = item.partition("=")
+        if not equals or not text:
+            raise SystemExit(f"expected NAME=VALUE, got {item!r}")
+        names.append(name)
+        values.append([_value(v) for v in text.split(",")])
+    return [dict(zip(names, combination)) for combination in itertools.product(*values)]
+
+
+def _report(args):
+    build = _load(args.what)
+    results = []
+    for settings in _settings(args.set):
+        with fake():
+            fn, inputs = build(**settings)
+        for name in args.topology.split(","):
+            title = " ".join([name, *(f"{k}={v}" for k, v in settings.items())])
+            try:
+                results.append((title, compile_(fn, inputs, topology=name)))
+                print(results[-1][1], flush=True)
+            except (ValueError, MemoryError, NotImplementedError, RuntimeError) as e:
+                results.append((title, e))
+                print(f"{title}: {e}", flush=True)
+            print()
+    if args.html:
+        pathlib.Path(args.html).write_text(page.page(args.what, results), encoding="utf-8")
+    return 0 if all(not isinstance(c, Exception) and c.memory.total <= c.memory.available for _, c in results) else 1
+
+
+def _topology(args):
+    t = topology(args.name)
+    print(t)
+    rows = [("devices", f"{len(t.devices)} of kind {t.kind}, on {len({d.process for d in t.devices})} hosts"),
+            ("chips", "x".join(map(str, t.shape))),
+            ("memory", f"{report.gib(t.memory)} of a device for programs, {report.gib(t.chip.memory)} of a chip"),
+            ("HBM", f"{report.amount(t.bandwidth, 'B/s')} of a device"),
+            ("links", f"{report.amount(t.ici, 'B/s')} from a device to its neighbours"),
+            ("network", f"{report.amount(t.chip.dcn, 'B/s')} from a chip to the data center"),
+            *(("peak", f"{report.amount(t.peak(d), 'FLOP/s')} of a device in {d}") for d in t.chip.peak),
+            ("source", t.chip.source)]
+    for what, value in rows:
+        print(f"{what:10} {value}")
+    return 0
+
+
+def main(argv=None):
+    parser = argparse.ArgumentParser(prog="python -m torch_tpu.aot", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parts = parser.add_subparsers(dest="command", required=True)
+    p = parts.add_parser("report")
+    p.add_argument("what", metavar="SCRIPT.py:fn")
+    p.add_argument("--topology", required=True, metavar="NAME,...")
+    p.add_argument("--set", action="append", default=[], metavar="NAME=VALUE,...")
+    p.add_argument("--html", metavar="FILE")
+    p.set_defaults(run=_report)
+    p = parts.add_parser("topology")
+    p.add_argument("name")
+    p.set_defaults(run=_topology)
+    args = parser.parse_args(argv)
+    try:
+        return args.run(args)
+    except (ValueError, RuntimeError) as e:
+        print(f"error: {e}", file=sys.stderr)
+        return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,219 @@
+"""A function of tensors as one StableHLO program, without memory for its tensors and without running anything.
+
+The function runs on fake tensors of device tpu; what it does to tensors is recorded operator by operator, autograd,
+optimizers and checkpointing with it (record), and the record is lowered through the table of every program (lower).
+Tensors that are no arguments, parameters and optimizer state, become parameters of the program; what is written in place
+is written by the program."""
+import contextlib
+import dataclasses
+import inspect
+import operator
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
+
+from .. import _C
+
+
+@dataclasses.dataclass
+class Record:
+    """One call of a function as a graph. Its placeholders stand for the tensors, named as the user's objects name them."""
+
+    module: torch.fx.GraphModule
+    tensors: list
+    names: list
+
+
+_MODE = FakeTensorMode(allow_non_fake_inputs=True)
+
+
+@contextlib.contextmanager
+def fake():
+    """Within it tensors, and modules and optimizers made of them, are of device tpu and take no memory."""
+    # What the mode has made it refers to weakly, and module.bfloat16() swaps no parameter that has weak references.
+    converter = _MODE.fake_tensor_converter.meta_converter
+    converter.tensor_memo = {}
+    with _MODE, torch.device("tpu"):
+        yield
+    converter.tensor_memo.clear()
+
+
+def _is_fake(x):
+    return isinstance(x, FakeTensor) and x.device.type == "tpu"
+
+
+def _stand_in(mode, x):
+    """A fake tensor of device tpu for a tensor."""
+    if not isinstance(x, torch.Tensor) or _is_fake(x):
+        return x
+    with mode:
+        return torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device="tpu", requires_grad=x.requires_grad)
+
+
+@contextlib.contextmanager
+def _counts_on_device():
+    """Optimizers count their steps on the device, as in compiled code: what the host reads cannot be traced."""
+    from torch.optim.optimizer import register_optimizer_step_pre_hook
+
+    def prepare(optimizer, args, kwargs):
+        for group in optimizer.param_groups:
+            if "capturable" in group and not group.get("fused"):
+                group["capturable"] = True
+
+    handle = register_optimizer_step_pre_hook(prepare)
+    try:
+        yield
+    finally:
+        handle.remove()
+
+
+def _known_names(fn):
+    """{id of a tensor: name} of what the modules that a function mentions hold."""
+    if isinstance(fn, torch.nn.Module):
+        modules = {"": fn}
+    else:
+        try:
+            seen = inspect.getclosurevars(inspect.unwrap(fn))
+        except TypeError:  # not a Python function
+            return {}
+        modules = {k + ".": v for k, v in {**seen.globals, **seen.nonlocals}.items() if isinstance(v, torch.nn.Module)}
+    return {id(x): prefix + name for prefix, m in modules.items() for name, x in [*m.named_parameters(), *m.named_buffers()]}
+
+
+def record(fn, args):
+    """Records a call of fn(*args), a module or a function, after one more that makes what is made once (optimizer state)."""
+    module = fn if isinstance(fn, torch.nn.Module) else None
+    held = [*module.parameters(), *module.buffers()] if module is not None else []
+    given = tree_flatten(args)[0]
+    mode = next((x.fake_mode for x in [*given, *held] if isinstance(x, FakeTensor)), _MODE)
+    names = _known_names(fn)
+    if not all(_is_fake(x) for x in held):
+        stand_ins = {id(x): _stand_in(mode, x) for x in held}
+        names = {id(stand_ins[i]): name for i, name in names.items()}
+        state = {n: stand_ins[id(x)] for named in (module.named_parameters, module.named_buffers) for n, x in named(remove_duplicate=False)}
+        fn = lambda *a: torch.func.functional_call(module, state, a)  # noqa: E731
+    flat, spec = tree_flatten(tree_map(lambda x: _stand_in(mode, x), args))
+
+    def call(*values):
+        return tree_flatten(fn(*tree_unflatten(values, spec)))[0]
+
+    with mode, _counts_on_device():
+        call(*flat)
+        graph = make_fx(call, tracing_mode="real")(*flat)
+    return _lifted(graph, flat, names)
+
+
+def _lifted(module, flat, known):
+    """The record of a graph: its constants become placeholders, each tensor one; notes for profilers go."""
+    graph, made = module.graph, {}  # id of a tensor: (its placeholder, itself, its name)
+    for node in reversed(graph.nodes):
+        if node.op == "call_function" and "_record_function_" in node.name:
+            graph.erase_node(node)
+    first = next(n for n in graph.nodes if n.op != "placeholder")
+
+    def stands_for(node, value, name):
+        if id(value) not in made:
+            with graph.inserting_before(first):
+                made[id(value)] = graph.placeholder(name.replace(".", "_").replace(" ", "_")), value, known.get(id(value), name)
+        node.replace_all_uses_with(made[id(value)][0])
+
+    for i, (node, value) in enumerate(zip(graph.find_nodes(op="placeholder"), flat)):
+        if isinstance(value, torch.Tensor):
+            stands_for(node, value, f"argument {i}")
+        graph.erase_node(node)  # a number is a constant of the graph
+    for node in graph.find_nodes(op="get_attr"):
+        value = operator.attrgetter(node.target)(module)
+        if isinstance(value, torch.Tensor):
+            stands_for(node, value, node.target.removeprefix("_"))
+            graph.erase_node(node)
+    module.recompile()
+    return Record(module, [x for _, x, _ in made.values()], [name for _, _, name in made.values()])
+
+
+# Operators that write arguments of which their schemas do not say so.
+UNTOLD = {torch.ops.aten.native_batch_norm.default: ("running_mean", "running_var"),
+          torch.ops.aten.batch_norm_update_stats.default: ("running_mean", "running_var")}
+
+
+def _written(graph):
+    """The placeholders that the graph writes, through views or not."""
+    from ..compile.program import _root
+
+    found = set()
+    for node in graph.nodes:
+        schema = getattr(node.target, "_schema", None)
+        untold = UNTOLD.get(node.target, ())
+        if node.op != "call_function" or schema is None or not (schema.is_mutable or untold):
+            continue
+        for i, argument in enumerate(schema.arguments):
+            if argument.name in untold or (argument.alias_info is not None and argument.alias_info.is_write):
+                value = node.args[i] if i < len(node.args) else node.kwargs.get(argument.name)
+                for x in value if isinstance(value, (list, tuple)) else [value]:
+                    if isinstance(x, torch.fx.Node):
+                        found.add(_root(x))
+    return [n for n in graph.find_nodes(op="placeholder") if n in found]
+
+
+def _absent(like):
+    """A tensor of device tpu without memory. Nothing that reads it can run."""
+    x = torch.empty_strided(like.shape, like.stride(), dtype=like.dtype, device="tpu")
+    _C.mark_absent(x.untyped_storage().data_ptr())
+    return x
+
+
+@dataclasses.dataclass
+class Program:
+    """StableHLO and what it is made of. Its parameters are those tensors that it writes, then the others, then the state of
+    the random numbers if it draws any; its results are what fn returns, then what is written."""
+
+    text: str
+    written: list  # (name, fake tensor) of parameters
+    read: list
+    results: list  # fake tensors
+
+
+def lower(made: Record) -> Program:
+    """The program of a record, as a TPU wants it."""
+    graph = made.module.graph
+    nodes = graph.find_nodes(op="placeholder")
+    writes = set(_written(graph))
+    at = [i for i, n in enumerate(nodes) if n in writes], [i for i, n in enumerate(nodes) if n not in writes]
+    (output,) = graph.find_nodes(op="output")
+    results = [n for n in output.args[0] if isinstance(n, torch.fx.Node) and n not in nodes]
+    values = [n.meta["val"] for n in results]
+    places = [output.args[0].index(n) for n in results]
+
+    def trace(args):
+        """Called by the native side with traced tensors: [written, read]."""
+        arguments = [None] * len(nodes)
+        for where, given in zip(at, args):
+            for i, x in zip(where, given):
+                arguments[i] = x
+        with torch.no_grad():
+            out = made.module(*arguments)
+        torch.ops.torch_tpu.deliver([out[k].contiguous() for k in places])
+
+    handle = _C.graph_register(trace, [(str(v.dtype).removeprefix("torch."), tuple(v.shape), _dense(v.shape)) for v in values])
+    operands = [[_absent(made.tensors[i]) for i in part] for part in at]
+    _C.show_programs(True, True)
+    try:
+        torch.ops.torch_tpu.graph_call(handle, *operands)
+    except RuntimeError as e:
+        if isinstance(e, NotImplementedError):
+            raise
+    finally:
+        texts = _C.shown_programs()
+        _C.graph_release(handle)
+    named = [[(made.names[i], made.tensors[i]) for i in part] for part in at]
+    return Program(texts[-1], *named, values)
+
+
+def _dense(shape):
+    strides = []
+    step = 1
+    for n in reversed(shape):
+        strides.insert(0, step)
+        step *= max(n, 1)
+    return tuple(strides)
