@@ -105,3 +105,23 @@ _device.impl("batch_norm_update_stats", _update_stats)
 _device.impl("_assert_async", _assert_async)
 _device.impl("_assert_async.msg", _assert_async)
 _device.impl("_functional_assert_async.msg", _functional_assert)
+
+
+# ---- matrix products of groups, of which offs tells the ends: the experts of a mixture ----
+@decomposes("_grouped_mm")
+def grouped_mm(a, b, offs=None, bias=None, out_dtype=None):
+    """a [m, k] by rows and b [g, k, n], a [g, m, k] and b [k, n] by columns, both of two dims by k, or both of three without offs.
+
+    Each group is multiplied by all, and its part is selected: what is in other groups, infinities too, does not reach it."""
+    if bias is not None:
+        raise NotImplementedError("_grouped_mm: a bias is not supported, as on other devices")
+    if offs is None:
+        return torch.bmm(a, b)
+    at = torch.arange(a.shape[0] if b.dim() == 3 else b.shape[1] if a.dim() == 3 else a.shape[1], device=a.device)
+    starts = torch.cat([offs.new_zeros(1), offs[:-1]])
+    inside = (at >= starts[:, None]) & (at < offs[:, None])
+    if b.dim() == 3:
+        return torch.where(inside[:, :, None], torch.matmul(a, b), 0).sum(0, dtype=a.dtype)
+    if a.dim() == 3:
+        return torch.where(inside[:, None, :], torch.matmul(a, b), 0).sum(0, dtype=a.dtype)
+    return torch.matmul(torch.where(inside[:, None, :], a, 0), torch.where(inside[:, :, None], b, 0))

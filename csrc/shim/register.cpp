@@ -273,6 +273,9 @@ static const std::unordered_set<std::string> sized_by_data = {
     "nonzero", "nonzero_static", "masked_select", "_unique", "_unique2", "unique_dim", "unique_consecutive", "unique_dim_consecutive",
     "bincount", "repeat_interleave"};
 
+// Decomposed by the Python side, since torch's composition reads values: _layers.py.
+static const std::unordered_set<std::string> composed_anew = {"_grouped_mm"};
+
 static bool is_view(const c10::FunctionSchema &s) {
   for (const c10::Argument &r : s.returns())
     if (r.alias_info() && !r.alias_info()->isWrite()) return true;
@@ -319,7 +322,7 @@ void register_operators() {
       continue;
     auto e = make_entry(*op);
     bool has_row = e->route.load() == ROUTE_PLAN && find_row(*e, overloads);
-    if (composed && !has_row) continue;
+    if (composed && !has_row && !composed_anew.count(name)) continue;
     find_refusals(*e);
     library.impl(n.overload_name.empty() ? n.name.c_str() : (n.name + "." + n.overload_name).c_str(),
                  torch::CppFunction::makeFromBoxedFunctor(std::make_unique<BoxedKernel>(keep(std::move(e)))));

@@ -265,3 +265,37 @@ def mlp(width=64):
     for wrong in (["report", "nofile.py:f", "--topology", "v6e:2x2"], ["topology", "v7:1"]):
         done = subprocess.run([*run, *wrong], capture_output=True, text=True)
         assert done.returncode and "Traceback" not in done.stderr and done.stderr
+
+
+def line_of(text):
+    return next(i for i, line in enumerate(open(__file__), 1) if text in line)
+
+
+def reads_a_value(x):
+    return x * 2 if x.sum() > 0 else x  # the line that reads
+
+
+def selects(x):
+    return x[x > 0]  # the line that selects
+
+
+def packs(x):
+    x = x + 1
+    return torch.ops.aten._convert_weight_to_int4pack_for_cpu(x.int(), 1)  # the line that packs
+
+
+@pytest.mark.parametrize("fn, kind, says", [(reads_a_value, "value", "_local_scalar_dense"), (selects, "size", "nonzero"), (packs, "unsupported", "int4pack")])
+def test_the_doctor_names_what_keeps_it_from_being_one_program(fn, kind, says):
+    from torch_tpu.aot import doctor
+
+    diagnosis = doctor.diagnose(fn, (torch.ones(16, 64),))
+    (finding,) = diagnosis.findings
+    place = line_of("# the line that " + {"value": "reads", "size": "selects", "unsupported": "packs"}[kind])
+    assert diagnosis.program is None and finding.kind == kind and says in finding.what and finding.place == f"{__file__}:{place}", finding
+
+
+def test_the_doctor_finds_nothing_wrong_with_a_decoder_layer():
+    from torch_tpu.aot import doctor
+
+    diagnosis = doctor.diagnose(Layer(64, 4, 2, 128), (torch.zeros(1, 8, 64),))
+    assert diagnosis.findings == [] and "one program" in str(diagnosis) and diagnosis.operators["aten.mm.default"] > 3

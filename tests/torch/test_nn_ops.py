@@ -159,3 +159,24 @@ def test_grid_places_are_rounded_as_the_cpu_does(dev):
     for size in (11, 13):
         fn = lambda x: _taps(x, size, 0, 2, False, size - 1).weight
         assert torch.compile(fn, backend="tpu")(x.to(dev)).cpu().equal(fn(x))
+
+
+@pytest.mark.parametrize("kind", ["rows", "columns", "inner", "batch"])
+def test_grouped_products_are_those_of_each_group(kind):
+    """Groups of no rows, and infinities that belong to another group."""
+    groups, m, k, n = 4, 24, 16, 32
+    offs = None if kind == "batch" else torch.tensor([7, 7, 20, {"rows": m, "columns": n, "inner": k + 8}[kind]], dtype=torch.int32)
+    torch.manual_seed(0)
+    k = 24 if kind == "inner" else k
+    a = torch.randn(*((m, k) if kind in ("rows", "inner") else (groups, m, k))).bfloat16()
+    b = torch.randn(*((k, n) if kind in ("columns", "inner") else (groups, k, n))).bfloat16()
+    if kind == "rows":
+        b[2, 0, 0] = float("inf")
+    results = []
+    for device in ("cpu", "tpu"):
+        x, y = (t.detach().to(device).requires_grad_() for t in (a, b))
+        out = torch._grouped_mm(x, y, offs=None if offs is None else offs.to(device))
+        out.float().nan_to_num(0, 0, 0).square().sum().backward()
+        results.append([t.detach().cpu() for t in (out, x.grad, y.grad)])
+    for mine, theirs in zip(results[1], results[0]):
+        torch.testing.assert_close(mine, theirs, equal_nan=True)

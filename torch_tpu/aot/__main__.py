@@ -3,6 +3,8 @@
 report SCRIPT.py:fn --topology NAME[,NAME...] [--set NAME=VALUE[,VALUE...]] [--html FILE]
     fn(**values of --set) is called where tensors take no memory (torch_tpu.aot.fake) and returns (function, args): what is
     compiled. Of several topologies and values each combination is. Ends with 1 if one does not compile or fit.
+doctor SCRIPT.py:fn [--set NAME=VALUE]
+    Whether that is one program, and else what keeps it from being one, with the line. Ends with 1 if it is not.
 topology NAME
     What is known of a slice."""
 import argparse
@@ -11,7 +13,7 @@ import itertools
 import pathlib
 import sys
 
-from . import compile as compile_, fake, page, report, topology
+from . import compile as compile_, doctor, fake, page, report, topology
 
 
 def _load(spec):
@@ -68,6 +70,15 @@ def _report(args):
     return 0 if all(not isinstance(c, Exception) and c.memory.total <= c.memory.available for _, c in results) else 1
 
 
+def _doctor(args):
+    (settings,) = _settings(args.set)[:1]
+    with fake():
+        fn, inputs = _load(args.what)(**settings)
+    diagnosis = doctor.diagnose(fn, inputs)
+    print(diagnosis)
+    return 0 if diagnosis.program is not None else 1
+
+
 def _topology(args):
     t = topology(args.name)
     print(t)
@@ -93,6 +104,10 @@ def main(argv=None):
     p.add_argument("--set", action="append", default=[], metavar="NAME=VALUE,...")
     p.add_argument("--html", metavar="FILE")
     p.set_defaults(run=_report)
+    p = parts.add_parser("doctor")
+    p.add_argument("what", metavar="SCRIPT.py:fn")
+    p.add_argument("--set", action="append", default=[], metavar="NAME=VALUE")
+    p.set_defaults(run=_doctor)
     p = parts.add_parser("topology")
     p.add_argument("name")
     p.set_defaults(run=_topology)

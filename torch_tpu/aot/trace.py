@@ -8,10 +8,15 @@ import contextlib
 import dataclasses
 import inspect
 import operator
+import pathlib
+import sys
+from unittest import mock
 
 import torch
+import torch.fx.traceback as fx_traceback
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
+from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
 from .. import _C
@@ -35,7 +40,8 @@ def fake():
     # What the mode has made it refers to weakly, and module.bfloat16() swaps no parameter that has weak references.
     converter = _MODE.fake_tensor_converter.meta_converter
     converter.tensor_memo = {}
-    with _MODE, torch.device("tpu"):
+    # torch draws again while any value is out of bounds: there are no values.
+    with _MODE, torch.device("tpu"), mock.patch("torch.nn.init._no_grad_trunc_normal_", lambda tensor, *args, **kwargs: tensor):
         yield
     converter.tensor_memo.clear()
 
@@ -82,6 +88,26 @@ def _known_names(fn):
     return {id(x): prefix + name for prefix, m in modules.items() for name, x in [*m.named_parameters(), *m.named_buffers()]}
 
 
+_LIBRARIES = tuple(str(pathlib.Path(f).parent) for f in (torch.__file__, __file__))
+
+
+def is_users(file):
+    """Whether a source file is neither torch's nor ours."""
+    return not file.startswith(_LIBRARIES) and not file.startswith("<")
+
+
+class _Places(TorchDispatchMode):
+    """Notes the user's innermost line, "FILE:LINE", as stack_trace of what is recorded. Backward's operators have none: autograd's threads
+    run them."""
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        frame = sys._getframe(1)
+        while frame is not None and not is_users(frame.f_code.co_filename):
+            frame = frame.f_back
+        fx_traceback.current_meta["stack_trace"] = f"{frame.f_code.co_filename}:{frame.f_lineno}" if frame else ""
+        return func(*args, **(kwargs or {}))
+
+
 def record(fn, args):
     """Records a call of fn(*args), a module or a function, after one more that makes what is made once (optimizer state)."""
     module = fn if isinstance(fn, torch.nn.Module) else None
@@ -99,9 +125,14 @@ def record(fn, args):
     def call(*values):
         return tree_flatten(fn(*tree_unflatten(values, spec)))[0]
 
+    def placed(*values):
+        with _Places():
+            return call(*values)
+
     with mode, _counts_on_device():
         call(*flat)
-        graph = make_fx(call, tracing_mode="real")(*flat)
+        with fx_traceback.preserve_node_meta():
+            graph = make_fx(placed, tracing_mode="real")(*flat)
     return _lifted(graph, flat, names)
 
 
@@ -111,7 +142,7 @@ def _lifted(module, flat, known):
     for node in reversed(graph.nodes):
         if node.op == "call_function" and "_record_function_" in node.name:
             graph.erase_node(node)
-    first = next(n for n in graph.nodes if n.op != "placeholder")
+    first = next(n for n in graph.nodes if n.op not in ("placeholder", "get_attr"))
 
     def stands_for(node, value, name):
         if id(value) not in made:
@@ -128,6 +159,7 @@ def _lifted(module, flat, known):
         if isinstance(value, torch.Tensor):
             stands_for(node, value, node.target.removeprefix("_"))
             graph.erase_node(node)
+    graph.set_codegen(torch.fx.graph.CodeGen())  # plain arguments, one for each placeholder
     module.recompile()
     return Record(module, [x for _, x, _ in made.values()], [name for _, _, name in made.values()])
 
