@@ -1,5 +1,6 @@
 """Which PJRT plugin is the device: TORCH_TPU_PLUGIN if set, else libtpu where the machine has TPU chips, else the installed
 XLA CPU plugin."""
+import functools
 import glob
 import importlib.util
 import os
@@ -46,7 +47,11 @@ def has_tpu_chips() -> bool:
 
 def find() -> str:
     """The path of the plugin to use. RuntimeError, saying what to install, if there is none."""
-    asked = os.environ.get("TORCH_TPU_PLUGIN")
+    return _find(os.environ.get("TORCH_TPU_PLUGIN"))
+
+
+@functools.lru_cache(maxsize=None)  # of what was found: torch's optimizers ask at every step whether there is a device
+def _find(asked):
     if asked:
         path = KNOWN[asked]() if asked in KNOWN else asked
         if path is None:

@@ -285,6 +285,43 @@ static bool resize_outs(Entry &e, const c10::IValue *args, const Outputs &o) {
   return changed;
 }
 
+// torch's factories (arange, linspace, eye ...) make an empty out= at every call and have the kernel resize it: what its
+// sizes and strides become is remembered by the call's key. Of outs with elements Meta is asked each time, as it warns.
+using Shapes = std::vector<std::pair<std::vector<int64_t>, std::vector<int64_t>>>;
+static std::mutex grown_lock;
+static std::unordered_map<std::string, Shapes> &grown() {
+  static auto &all = *new std::unordered_map<std::string, Shapes>;
+  return all;
+}
+
+static bool outs_are_empty(const Entry &e, const c10::IValue *args) {
+  bool all = !e.outs.empty();
+  for (int16_t i : e.outs) each_tensor(args[i], [&](const at::Tensor &out) { all = all && out.numel() == 0; });
+  return all;
+}
+
+static void remember_outs(const std::string &key, const Outputs &o) {
+  Shapes shapes;
+  for (const at::Tensor &meta : o.outs) shapes.emplace_back(meta.sizes().vec(), meta.strides().vec());
+  std::lock_guard<std::mutex> guard(grown_lock);
+  if (grown().size() >= 4096) grown().clear();
+  grown()[key] = std::move(shapes);
+}
+
+// As resize_outs, from memory. False: nothing is known of such a call.
+static bool resize_outs_again(Entry &e, const c10::IValue *args, const std::string &key) {
+  std::lock_guard<std::mutex> guard(grown_lock);
+  auto it = grown().find(key);
+  if (it == grown().end()) return false;
+  size_t k = 0;
+  for (int16_t i : e.outs)
+    each_tensor(args[i], [&](const at::Tensor &out) {
+      const auto &[sizes, strides] = it->second[k++];
+      if (out.sizes() != c10::IntArrayRef(sizes)) resize_tensor(out.unsafeGetTensorImpl(), sizes, c10::IntArrayRef(strides));
+    });
+  return true;
+}
+
 // ---- misses ----
 // A call inside a program being traced: adds to it.
 static C10_NOINLINE void call_traced(Entry &e, torch::jit::Stack *stack, c10::IValue *args, Frame &f, tt_trace *trace) {
@@ -365,6 +402,17 @@ static void check_overlap(const Entry &e, const c10::IValue *args) {
 // A plan for the call; NULL if the call was done another way.
 static C10_NOINLINE const tt_plan *build(Entry &e, torch::jit::Stack *stack, c10::IValue *args, Frame &f, tt_call &c) {
   const std::string asked(reinterpret_cast<const char *>(c.words), c.n_words * sizeof *c.words);
+  bool fresh_outs = outs_are_empty(e, args);
+  tt_error err{};
+  auto find_resized = [&]() -> const tt_plan * {
+    tt_call_end(&c);
+    f.pack(e, args);
+    c.args = f.args;
+    check(tt_call_begin(&c, &err), err);
+    return tt_plan_find(&c);
+  };
+  if (fresh_outs && resize_outs_again(e, args, asked))
+    if (const tt_plan *known = find_resized()) return known;
   if (e.n_refusals) refuse(e, args);
   if (uint8_t route = detour_of(asked)) return call_slowly(e, stack, route), nullptr;
   Outputs o;
@@ -384,13 +432,9 @@ static C10_NOINLINE const tt_plan *build(Entry &e, torch::jit::Stack *stack, c10
     return nullptr;
   }
   check_overlap(e, args);
-  tt_error err{};
   if (resize_outs(e, args, o)) {
-    tt_call_end(&c);
-    f.pack(e, args);
-    c.args = f.args;
-    check(tt_call_begin(&c, &err), err);
-    if (const tt_plan *known = tt_plan_find(&c)) return known;
+    if (fresh_outs) remember_outs(asked, o);
+    if (const tt_plan *known = find_resized()) return known;
   }
   const tt_plan *plan;
   read_while_tracing = interrupted = false;
