@@ -2,7 +2,8 @@
 (cold) or left by the process before (warm).
 
 First import torch, with torch_tpu loaded and without; then the first step of GPT small and base, in the eager modes and
-compiled, with the programs that were compiled for it (warm: none).
+compiled, with the programs that were compiled for it (warm: none). A first step is counted from the call, when torch is
+imported and model and data are on the device, to its loss on the host: what a cache can shorten.
 
   python bench/startup.py [--rounds 3] [--json FILE]"""
 

@@ -321,7 +321,7 @@ typedef enum tt_flush_reason { TT_FLUSH_READ, TT_FLUSH_FULL, TT_FLUSH_ASKED, TT_
 TT_API tt_code tt_flush(int device, tt_error *err); /* submits what is recorded; -1: of all devices */
 TT_API bool tt_window_full(void); /* some window is: the caller should call tt_flush_full soon, where it may take long */
 TT_API tt_code tt_flush_full(tt_error *err);
-TT_API void tt_fuse_wait(bool stop); /* waits until no program is being compiled in the background; stop: nor will be */
+TT_API void tt_fuse_wait(bool stop); /* waits until no program is being compiled in the background; stop: none begins any more, at once */
 /* How flushes went since the process began: windows and records by reason, windows run as one program. */
 typedef struct tt_fuse_counters {
   int64_t windows[TT_FLUSH_REASONS], records[TT_FLUSH_REASONS], fused, replayed;

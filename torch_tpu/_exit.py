@@ -2,7 +2,8 @@
 
 A device's autograd thread releases the graph it has just run, Python objects among it, after backward() has returned to the
 main thread. If Python is being finalised by then, taking the GIL ends the thread in the middle of a C++ destructor, which
-aborts the process. So at exit the GIL is let go until those threads sleep. Nor may a plugin compile while the process goes."""
+aborts the process. So at exit the GIL is let go until those threads sleep. Nor does a plugin begin to compile while the process
+goes; what it is at then is left there (graph/fuse.c)."""
 import atexit
 import glob
 import time
@@ -34,5 +35,5 @@ def _wait_for_autograd():
 
 
 @atexit.register
-def _wait_for_the_compiler():
+def _stop_the_compiler():
     _C.fuse_wait(True)

@@ -23,6 +23,7 @@ struct entry {
   tt_digest key;
   tt_client *client;
   tt_executable *executable; /* NULL: being made */
+  uint32_t uses;             /* by who got it and did not drop it */
 };
 static struct entry *buckets[BUCKETS];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -145,6 +146,7 @@ tt_executable *tt_cache_get(tt_client *c, const char *text, size_t length, tt_er
   while ((at = find(c, key)), *at && !(*at)->executable) pthread_cond_wait(&made, &lock);
   if (*at) {
     tt_executable *e = (*at)->executable;
+    (*at)->uses++;
     pthread_mutex_unlock(&lock);
     tt_tally(cache_hits_memory, 1);
     return e;
@@ -155,7 +157,7 @@ tt_executable *tt_cache_get(tt_client *c, const char *text, size_t length, tt_er
     tt_no_memory(err, sizeof *mine);
     return NULL;
   }
-  *mine = (struct entry){buckets[key.h[0] % BUCKETS], key, c, NULL};
+  *mine = (struct entry){buckets[key.h[0] % BUCKETS], key, c, NULL, 1};
   buckets[key.h[0] % BUCKETS] = mine;
   pthread_mutex_unlock(&lock);
 
@@ -163,6 +165,7 @@ tt_executable *tt_cache_get(tt_client *c, const char *text, size_t length, tt_er
 
   pthread_mutex_lock(&lock);
   mine->executable = e;
+  if (e) *tt_executable_tag(e) = mine;
   if (!e) { /* the next one who asks tries again */
     *find(c, key) = mine->next;
     tt_free(mine);
@@ -170,6 +173,18 @@ tt_executable *tt_cache_get(tt_client *c, const char *text, size_t length, tt_er
   pthread_cond_broadcast(&made);
   pthread_mutex_unlock(&lock);
   return e;
+}
+
+void tt_cache_drop(tt_executable *e) {
+  if (!e) return;
+  pthread_mutex_lock(&lock);
+  struct entry *mine = *tt_executable_tag(e);
+  bool last = --mine->uses == 0;
+  if (last) *find(mine->client, mine->key) = mine->next;
+  pthread_mutex_unlock(&lock);
+  if (!last) return;
+  tt_executable_release(e);
+  tt_free(mine);
 }
 
 void tt_cache_clear(tt_client *c) {

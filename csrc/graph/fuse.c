@@ -10,7 +10,9 @@
  * plans is compiled at once: one compile is less than many. Operators that came in many shapes and never twice in the same
  * (a growing cache) are not fused again until one repeats. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include "base/base.h"
 #include "graph/cache.h"
 #include "graph/window.h"
@@ -39,7 +41,7 @@ struct tt_program {
   _Atomic(tt_executable *) executable;
   const char *text;
   size_t text_length;
-  char name[96];
+  const char *name;          /* kept for ever: failures that come late bear it */
   uint32_t n_parameters, n_results, n_packs;
   uint32_t *inputs;          /* the value of each parameter; NO_VALUE: a pack */
   bool *donate;
@@ -99,6 +101,7 @@ static void forget(tt_pack *k) {
 
 static void program_destroy(tt_program *p) {
   for (uint32_t i = 0; i < p->n_packs; i++) forget(&p->packs[i]);
+  tt_cache_drop(atomic_load(&p->executable));
   tt_arena arena = p->arena;
   tt_arena_deinit(&arena);
 }
@@ -119,7 +122,7 @@ static tt_program *program_create(const tt_window *w, uint64_t hash, const tt_ou
   return NULL;
 }
 
-/* Forgets what has not been asked for in a long time; the executables stay in the cache. Under the lock. */
+/* Forgets what has not been asked for in a long time. Under the lock. */
 static void forget_old(void) {
   for (int i = 0; i < BUCKETS; i++)
     for (tt_program **at = &buckets[i]; *at;) {
@@ -132,6 +135,22 @@ static void forget_old(void) {
       *at = p->next;
       program_destroy(p);
     }
+}
+
+/* The text, for ever: there are as many as there are operators to begin with and numbers of them. */
+static const char *label(const char *text) {
+  static struct known { struct known *next; char text[96]; } *all;
+  static pthread_mutex_t own = PTHREAD_MUTEX_INITIALIZER;
+  pthread_mutex_lock(&own);
+  struct known *k = all;
+  while (k && strcmp(k->text, text)) k = k->next;
+  if (!k && (k = malloc(sizeof *k))) {
+    snprintf(k->text, sizeof k->text, "%s", text);
+    k->next = all;
+    all = k;
+  }
+  pthread_mutex_unlock(&own);
+  return k ? k->text : "a window";
 }
 
 /* ---- text ---- */
@@ -259,7 +278,9 @@ static bool build(tt_builder *b, tt_error *err) {
     if (!needed++) first = w->records.at[r].plan->name;
     build_record(b, &w->records.at[r], packs);
   }
-  snprintf(p->name, sizeof p->name, "%u operators from %s on", needed, first);
+  char name[96];
+  snprintf(name, sizeof name, "%u operators from %s on", needed, first);
+  p->name = label(name);
   for (uint32_t i = 0; i < w->values.n + TT_DTYPES; i++) donated_to[i] = -1;
   for (uint32_t i = 0; i < p->n_outs; i++) {
     uint32_t id = p->outs[i].value, k = 0;
@@ -323,10 +344,23 @@ static void *work(void *unused) {
   return NULL;
 }
 
+/* A process that ends does not wait for a compile, which may take minutes, nor may the plugin's destructors run under one: from
+ * here it goes at once. Registered when the plugin is loaded, so this runs before they do, and after Python is finalized. */
+static void leave(int status, void *unused) {
+  (void)unused;
+  if (tt_forked()) return;
+  pthread_mutex_lock(&lock);
+  bool busy = compiling != NULL;
+  pthread_mutex_unlock(&lock);
+  if (!busy) return;
+  fflush(NULL);
+  _exit(status);
+}
+
 static bool compile_later(tt_program *p) { /* under the lock */
   if (stopped || tt_forked()) return false;
   pthread_t thread;
-  if (!working && pthread_create(&thread, NULL, work, NULL)) return false;
+  if (!working && (on_exit(leave, NULL) || pthread_create(&thread, NULL, work, NULL))) return false;
   if (!working) pthread_detach(thread);
   working = true;
   p->next_queued = NULL;
@@ -343,7 +377,7 @@ void tt_fuse_wait(bool stop) {
     queue = NULL;
     queue_end = &queue;
   }
-  while (queue || compiling) pthread_cond_wait(&idle, &lock);
+  while (!stop && (queue || compiling)) pthread_cond_wait(&idle, &lock);
   pthread_mutex_unlock(&lock);
 }
 
@@ -467,6 +501,28 @@ tt_code tt_program_run(tt_program *p, tt_window *w, tt_error *err) {
   if (!code) tt_tally(executions, 1);
   if (args != few) tt_free(args);
   return code;
+}
+
+/* Calls that are recorded find their plans, so a program one of whose plans was not found for long was not run for as long. */
+void tt_programs_let_go(void) {
+  pthread_mutex_lock(&lock);
+  for (int i = 0; i < BUCKETS; i++)
+    for (tt_program **at = &buckets[i]; *at;) {
+      tt_program *p = *at;
+      bool stale = false;
+      for (uint32_t r = 0; r < p->n_records; r++) stale |= p->plans[r]->out && !p->plans[r]->held;
+      if (stale && atomic_load(&p->state) == QUEUED) { /* being compiled */
+        for (uint32_t r = 0; r < p->n_records; r++) ((tt_plan *)p->plans[r])->held = true;
+        stale = false;
+      }
+      if (!stale) {
+        at = &p->next;
+        continue;
+      }
+      *at = p->next;
+      program_destroy(p);
+    }
+  pthread_mutex_unlock(&lock);
 }
 
 void tt_programs_clear(void) {

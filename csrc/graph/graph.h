@@ -101,8 +101,12 @@ typedef struct tt_requirement {
   hlo pair;                   /* in a trace */
 } tt_requirement;
 
+/* Found without a lock, by threads between tt_call_begin and tt_call_end. Windows and their programs hold plans too. */
 struct tt_plan {
-  struct tt_plan *next;
+  _Atomic(struct tt_plan *) next;
+  atomic_uint used;           /* how many plans had been built when it was last found */
+  bool out, held;             /* taken out of the table; by a window, of those: while looking which may be freed */
+  struct tt_plan *next_out;   /* of those taken out of the table, until they may be freed */
   uint64_t hash;
   uint32_t n_words, n_operands, n_results, n_outputs, n_requirements;
   tt_requirement *requirements; /* if there are any, the last result is what they say */
@@ -125,7 +129,7 @@ struct tt_plan {
   tt_arena arena;
 };
 
-tt_executable *tt_plan_executable(const tt_plan *p, tt_client *c, tt_error *err); /* compiled if need be. Borrowed for ever */
+tt_executable *tt_plan_executable(const tt_plan *p, tt_client *c, tt_error *err); /* compiled if need be. Borrowed from the plan */
 /* The new storages of a call's outputs. */
 tt_code tt_plan_make_results(const tt_plan *p, const tt_call *call, tt_storage **results, tt_error *err);
 tt_generator *tt_plan_generator(const tt_plan *p, const tt_call *call);
@@ -152,6 +156,13 @@ int64_t tt_bucket_size(const tt_call *c, const tt_shape *shape, int dim);
 tt_storage *tt_bucket_storage(const tt_plan *p, const tt_call *c, uint32_t k, tt_error *err);
 
 void tt_plans_clear(void); /* forgets all plans: for leak checks, while no call runs */
+void tt_plans_count(int64_t *kept, int64_t *dropped); /* those there are, and those let go since the process began */
+
+/* ---- epochs (epoch.c): threads that may hold what they found without a lock ---- */
+void tt_epoch_enter(void); /* calls may lie within calls */
+void tt_epoch_leave(void);
+uint64_t tt_epoch_next(void); /* begins an epoch: after something was taken out */
+bool tt_epoch_passed(uint64_t epoch); /* whether nobody is left who came in before it began */
 
 /* ---- windows: DeferAndFuse (window.h) ---- */
 /* As tt_plan_run, later. */
@@ -164,6 +175,9 @@ void tt_window_forget(tt_storage *s);
 /* Makes to, of the same type and order as from, stand for what from does, if from is to be filled by a window. */
 bool tt_window_share(tt_storage *to, tt_storage *from);
 void tt_windows_clear(void); /* frees empty windows and programs: for leak checks, while no call runs */
+/* Marks as held the plans of what is recorded, and drops programs that have other plans that are out. False: a window is busy,
+ * and nothing is known. */
+bool tt_windows_let_go(void);
 tt_code tt_window_failure(int device, tt_error *err); /* what the last flush that failed said */
 
 /* ---- traces ---- */

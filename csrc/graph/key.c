@@ -205,6 +205,7 @@ static tt_code begin(tt_call *c, tt_error *err) {
   c->cap_slots = TT_CALL_SLOTS;
   c->words = c->words_inline;
   c->cap_words = TT_CALL_WORDS;
+  tt_epoch_enter(); /* plans that are found stay until tt_call_end */
   c->flags |= tt_mode_flags();
   put(c, c->variant->id | (uint64_t)(c->flags & ~(uint32_t)TT_CALL_WAIT) << 32 | (uint64_t)tt_default_dtype << 40 | (uint64_t)c->device << 48);
   bool range = tt_range_moves(c->variant->op, c->args);
@@ -245,10 +246,13 @@ tt_code tt_call_unbucket(tt_call *c, bool refused, tt_error *err) {
 }
 
 void tt_call_end(tt_call *c) {
+  if (!c->cap_words) return; /* ended */
   if (c->slots != c->slots_inline) tt_free(c->slots);
   if (c->words != c->words_inline) tt_free(c->words);
   c->slots = c->slots_inline;
   c->words = c->words_inline;
+  c->cap_words = 0;
+  tt_epoch_leave();
 }
 
 uint32_t tt_variant_new_id(void) {

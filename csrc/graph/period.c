@@ -41,7 +41,8 @@ uint32_t tt_period_cut(tt_window *w, uint32_t limit) {
   if (period != w->period) w->anchor = w->position;
   w->period = period;
   if (!period) return 0;
-  if (period <= limit) return period >= LARGE ? period : period * (LARGE / period);
+  uint32_t wanted = period < SHORT ? LARGE : MEDIUM;
+  if (period <= limit) return period >= wanted ? period : period * (wanted / period);
   uint32_t pieces = (period + limit - 1) / limit, piece = (period + pieces - 1) / pieces;
   uint32_t at = (uint32_t)((w->position - w->anchor) % period), next = (at / piece + 1) * piece;
   return (next < period ? next : period) - at;

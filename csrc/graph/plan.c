@@ -1,15 +1,24 @@
-/* plan.c: the table of plans: found without a lock, built once.
+/* plan.c: the table of plans: found without a lock, built once, and let go when there are too many.
  *
- * Buckets are lists that only grow at the head, so a reader needs no lock: it sees the list before or after an insertion.
- * Threads that miss on the same key wait for the one that builds it; different keys are built at the same time. */
+ * Buckets are lists that grow at the head, so a reader needs no lock: it sees the list before or after an insertion.
+ * Threads that miss on the same key wait for the one that builds it; different keys are built at the same time. Beyond
+ * TORCH_TPU_PLANS a quarter is taken out, those not found for longest, and freed with their executables once no call that
+ * may have found them is under way (epoch.c) and no window has them; programs of windows go with their plans. */
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 #include "graph/cache.h"
 #include "graph/graph.h"
 #include "pjrt/counters.h"
 
+enum { KEPT = 8192 /* unless TORCH_TPU_PLANS says otherwise */ };
 enum { BUCKETS = 1 << 16, LARGEST_PART = 1 << 16 /* bytes: what is longer gains nothing by company */ };
 static _Atomic(tt_plan *) buckets[BUCKETS];
+static atomic_uint ever;         /* how many were built: the clock by which they grow old */
+static int64_t n_plans, n_dropped; /* in the table; freed before their time. Under the lock */
+static tt_plan *out;             /* taken out of it and not freed yet */
+static uint64_t out_epoch;       /* when the last of them was */
+static bool out_due;             /* to be looked at */
 
 /* Keys being built, each on its builder's stack. */
 static struct building { const tt_call *call; struct building *next; } *building;
@@ -17,10 +26,11 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t built = PTHREAD_COND_INITIALIZER;
 
 const tt_plan *tt_plan_find(const tt_call *call) {
-  tt_plan *p = atomic_load_explicit(&buckets[call->hash % BUCKETS], memory_order_acquire);
-  for (; p; p = p->next)
+  for (tt_plan *p = atomic_load(&buckets[call->hash % BUCKETS]); p; p = atomic_load(&p->next))
     if (p->hash == call->hash && p->n_words == call->n_words &&
         !memcmp(p->words, call->words, call->n_words * sizeof *p->words)) {
+      unsigned now = atomic_load_explicit(&ever, memory_order_relaxed);
+      if (atomic_load_explicit(&p->used, memory_order_relaxed) != now) atomic_store_explicit(&p->used, now, memory_order_relaxed);
       tt_tally(cache_hits_plan, 1);
       return p;
     }
@@ -29,11 +39,14 @@ const tt_plan *tt_plan_find(const tt_call *call) {
 
 static void insert(tt_plan *p) { /* under the lock */
   _Atomic(tt_plan *) *bucket = &buckets[p->hash % BUCKETS];
-  p->next = atomic_load_explicit(bucket, memory_order_relaxed);
-  atomic_store_explicit(bucket, p, memory_order_release);
+  atomic_init(&p->used, atomic_fetch_add(&ever, 1) + 1);
+  atomic_init(&p->next, atomic_load(bucket));
+  atomic_store(bucket, p);
+  n_plans++;
 }
 
 static void plan_destroy(tt_plan *p) {
+  tt_cache_drop(atomic_load(&p->executable));
   for (uint32_t i = 0; i < p->n_operands; i++)
     if (p->operands[i].source == FROM_CAPTURE) tt_storage_release(p->operands[i].capture);
   tt_arena arena = p->arena;
@@ -44,11 +57,87 @@ void tt_plans_clear(void) {
   for (int i = 0; i < BUCKETS; i++) {
     tt_plan *p = atomic_exchange(&buckets[i], NULL);
     while (p) {
-      tt_plan *next = p->next;
+      tt_plan *next = atomic_load(&p->next);
       plan_destroy(p);
       p = next;
     }
   }
+  while (out) {
+    tt_plan *p = out;
+    out = p->next_out;
+    plan_destroy(p);
+  }
+  n_plans = 0;
+}
+
+/* ---- letting go ---- */
+static int by_age(const void *a, const void *b) {
+  unsigned x = *(const unsigned *)a, y = *(const unsigned *)b;
+  return (x > y) - (x < y);
+}
+
+/* Takes a quarter of the plans out of the table. Under the lock. */
+static void take_out(void) {
+  int64_t n = 0, quarter = n_plans / 4 + 1;
+  unsigned *ages = tt_alloc((size_t)n_plans * sizeof *ages);
+  if (!ages) return; /* next time */
+  for (int i = 0; i < BUCKETS; i++)
+    for (tt_plan *p = atomic_load(&buckets[i]); p; p = atomic_load(&p->next)) ages[n++] = atomic_load(&p->used);
+  qsort(ages, (size_t)n, sizeof *ages, by_age);
+  unsigned oldest = ages[quarter - 1], newest = atomic_load(&ever);
+  tt_free(ages);
+  for (int i = 0; i < BUCKETS && quarter; i++)
+    for (_Atomic(tt_plan *) *at = &buckets[i]; atomic_load(at) && quarter;) {
+      tt_plan *p = atomic_load(at);
+      unsigned used = atomic_load(&p->used);
+      if (used > oldest || used == newest) {
+        at = &p->next;
+        continue;
+      }
+      atomic_store(at, atomic_load(&p->next)); /* who is at p goes on from it */
+      p->next_out = out;
+      p->out = true;
+      out = p;
+      n_plans--;
+      quarter--;
+    }
+  out_epoch = tt_epoch_next();
+  out_due = true;
+}
+
+/* Of what was taken out, that which nobody can have any more, as a list to be freed without the lock. Under it. */
+static tt_plan *take_dead(void) {
+  tt_plan *dead = NULL;
+  if (!out_due || !tt_epoch_passed(out_epoch)) return NULL;
+  for (tt_plan *p = out; p; p = p->next_out) p->held = false;
+  if (!tt_windows_let_go()) return NULL;
+  for (tt_plan **at = &out; *at;) {
+    tt_plan *p = *at;
+    if (p->held) {
+      at = &p->next_out;
+      continue;
+    }
+    *at = p->next_out;
+    p->next_out = dead;
+    dead = p;
+    n_dropped++;
+  }
+  out_due = false;
+  return dead;
+}
+
+static int64_t most(void) {
+  const char *said = tt_env("TORCH_TPU_PLANS");
+  long long n = said ? atoll(said) : KEPT;
+  return n > 0 ? n : KEPT;
+}
+
+void tt_plans_count(int64_t *kept, int64_t *dropped) {
+  pthread_mutex_lock(&lock);
+  *kept = n_plans;
+  for (const tt_plan *p = out; p; p = p->next_out) ++*kept;
+  *dropped = n_dropped;
+  pthread_mutex_unlock(&lock);
 }
 
 /* ---- outputs: the bases they are kept in ---- */
@@ -159,8 +248,9 @@ static void program_of(tt_trace *t, tt_plan *p, const hlo *results, const int *d
 tt_executable *tt_plan_executable(const tt_plan *p, tt_client *c, tt_error *err) {
   tt_executable *e = atomic_load_explicit(&p->executable, memory_order_acquire);
   if (e || !p->text) return e;
-  e = tt_cache_get(c, p->text, p->text_length, err);
-  atomic_store_explicit(&((tt_plan *)p)->executable, e, memory_order_release);
+  tt_executable *made = tt_cache_get(c, p->text, p->text_length, err);
+  if (!made || atomic_compare_exchange_strong(&((tt_plan *)p)->executable, &e, made)) return made;
+  tt_cache_drop(made); /* another thread has brought it meanwhile */
   return e;
 }
 
@@ -262,7 +352,14 @@ const tt_plan *tt_plan_build(const tt_call *call, const tt_output *outputs, int 
   while (*at != &mine) at = &(*at)->next;
   *at = mine.next;
   if (p) insert(p);
+  if (n_plans > most()) take_out();
+  tt_plan *dead = take_dead();
   pthread_cond_broadcast(&built);
   pthread_mutex_unlock(&lock);
+  while (dead) {
+    tt_plan *next = dead->next_out;
+    plan_destroy(dead);
+    dead = next;
+  }
   return p;
 }

@@ -183,7 +183,7 @@ void tt_storage_put(tt_storage *s, tt_buffer *b) {
   set_buffer(s, b);
   s->lent = s->lost = false;
   s->hinted = true;
-  s->padded = 0;
+  if (s->padded) s->padded = 0; /* calls look at it without the lock */
   unlock(&s->lock);
   tt_buffer_release(old);
 }

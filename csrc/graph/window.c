@@ -304,6 +304,17 @@ tt_code tt_window_failure(int device, tt_error *err) {
   return w->failure.code;
 }
 
+bool tt_windows_let_go(void) {
+  for (int i = 0; i < DEVICES; i++) {
+    tt_window *w = tt_window_of(i);
+    if (pthread_mutex_trylock(&w->lock)) return false; /* it may be compiling */
+    for (uint32_t r = 0; r < w->records.n; r++) ((tt_plan *)w->records.at[r].plan)->held = true;
+    pthread_mutex_unlock(&w->lock);
+  }
+  tt_programs_let_go();
+  return true;
+}
+
 void tt_windows_clear(void) {
   tt_programs_clear();
   for (int i = 0; i < DEVICES; i++) {

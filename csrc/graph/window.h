@@ -70,13 +70,15 @@ typedef struct tt_program tt_program;
  * of a loop, and the next will end elsewhere in it. */
 tt_program *tt_program_for(tt_window *w, bool passing);
 tt_code tt_program_run(tt_program *p, tt_window *w, tt_error *err); /* fills the values that are needed after it */
+void tt_programs_let_go(void); /* of plans that are out and not held: the programs go, or the plans are held */
 void tt_programs_clear(void); /* gives back what is kept of them; while no call runs */
 
 /* ---- replay.c: the records one by one, by their own executables ---- */
 tt_code tt_window_replay(tt_window *w, tt_error *err);
 
 /* ---- period.c: where a loop without reads repeats ---- */
-enum { HISTORY = 1 << 14, LARGE = 256 /* records: as many as a window of short periods should have */ };
+/* How many records a window of periods should have: of short ones, and of others, whose programs take longer to compile. */
+enum { HISTORY = 1 << 14, LARGE = 256, MEDIUM = 64, SHORT = 16 };
 void tt_period_note(tt_window *w);                       /* appends the window's operators to the history */
 /* After how many records the next window should end, 0: unknown. Sets w->period. */
 uint32_t tt_period_cut(tt_window *w, uint32_t limit);

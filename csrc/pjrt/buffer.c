@@ -62,6 +62,10 @@ void tt_buffer_init(tt_buffer *b, tt_client *c, int device, PJRT_Buffer *raw, co
   b->buffer = raw;
   b->name = name;
   b->type = *type;
+  if (type->dims != b->own) { /* a plan's, which may go before the buffer does */
+    for (int i = 0; i < type->rank; i++) b->own[i] = type->dims[i];
+    b->type.dims = b->own;
+  }
   tt_count_live(device, 1, type->bytes);
 }
 

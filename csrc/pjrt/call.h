@@ -40,7 +40,7 @@ struct tt_buffer {
   tt_client *client;
   PJRT_Buffer *buffer;         /* NULL in a record that waits for one */
   const char *name;            /* the operator that made it, or NULL */
-  tt_type type;                /* dims: the plan's, or own */
+  tt_type type;                /* dims: own */
   int64_t own[TT_MAX_RANK];
   tt_buffer *next;             /* in the pool */
 };

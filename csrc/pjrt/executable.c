@@ -15,6 +15,7 @@ enum { PROVEN = 32, SAMPLE = 32 };
 struct tt_executable {
   tt_client *client;
   PJRT_LoadedExecutable *loaded;
+  void *tag;
   atomic_uint ended_at_once;   /* runs in a row; only on CPU clients */
 };
 
@@ -23,6 +24,7 @@ static tt_executable *adopt(tt_client *c, PJRT_LoadedExecutable *loaded, tt_erro
   if (e) {
     e->client = c;
     e->loaded = loaded;
+    e->tag = NULL;
     return e;
   }
   PJRT_ARGS(PJRT_LoadedExecutable_Destroy_Args, destroy, .executable = loaded);
@@ -82,6 +84,8 @@ void tt_executable_release(tt_executable *e) {
   PJRT_DROP(e->client->plugin, PJRT_LoadedExecutable_Destroy, &destroy);
   tt_free(e);
 }
+
+void **tt_executable_tag(tt_executable *e) { return &e->tag; }
 
 enum { INLINE = 64 };
 

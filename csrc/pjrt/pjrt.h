@@ -45,6 +45,7 @@ bool tt_options_owned(void); /* whether there are any */
 tt_code tt_executable_serialize(tt_executable *e, tt_buf *out, tt_error *err);
 tt_executable *tt_executable_deserialize(tt_client *c, const void *data, size_t length, tt_error *err); /* new */
 void tt_executable_release(tt_executable *e);
+void **tt_executable_tag(tt_executable *e); /* its owner's, for what it likes; NULL at first */
 
 /* Runs e on one device. Parameters compiled as donated (donate[p] true) give their memory away if p's buffer is unique;
  * then that tt_buffer is spent: reading it is an error, releasing it is right. results[k], of types[k], are new. name is

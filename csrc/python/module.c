@@ -339,6 +339,8 @@ static PyObject *counters(PyObject *self, PyObject *args) {
   (void)self, (void)args;
   tt_counters c;
   tt_counters_get(&c);
+  int64_t plans, plans_dropped;
+  tt_plans_count(&plans, &plans_dropped);
   const struct {
     const char *name;
     int64_t value;
@@ -356,7 +358,9 @@ static PyObject *counters(PyObject *self, PyObject *args) {
                 {"live_storages", c.live_storages},
                 {"live_buffers", c.live_buffers},
                 {"live_bytes", c.live_bytes},
-                {"peak_bytes", c.peak_bytes}};
+                {"peak_bytes", c.peak_bytes},
+                {"plans", plans},
+                {"plans_dropped", plans_dropped}};
   PyObject *dict = PyDict_New(), *fallbacks = PyDict_New();
   for (size_t i = 0; dict && i < sizeof fields / sizeof *fields; i++)
     add_fallback(dict, fields[i].name, fields[i].value);
@@ -560,7 +564,7 @@ static PyMethodDef methods[] = {
     {"cache_folder", cache_folder, METH_O, "cache_folder(shared) -> path or None"},
     {"cache_check", cache_check, METH_O, "cache_check(path): whether the file is a whole entry of the cache under its own name"},
     {"fuse_wait", fuse_wait, METH_O,
-     "fuse_wait(stop): waits until no program is being compiled in the background; stop: nor will be"},
+     "fuse_wait(stop): waits until no program is being compiled in the background; stop: none begins any more, at once"},
     {"fuse_counters", fuse_counters, METH_NOARGS, "how windows of DeferAndFuse were flushed and run"},
     {"flush", flush, METH_NOARGS, "submits what DeferAndFuse has recorded"},
     {"env_table", env_table, METH_NOARGS, "every environment variable: [(name, meaning)]"},

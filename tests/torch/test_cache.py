@@ -141,3 +141,25 @@ def test_the_command_line_needs_no_plugin(python, tmp_path):
     assert (status, err) == (0, "") and "programs    0" in out and out.endswith("False\n")
     status, out, err = python(code, TORCH_TPU_CACHE="0")
     assert status == 2 and "TORCH_TPU_CACHE is 0" in err
+
+
+def test_plans_have_a_bound_and_what_is_used_stays(python):
+    code = """
+import torch, torch_tpu
+def f(n):
+    x = torch.ones(n, device="tpu")
+    return (x * 2 + x).sum().item()
+for mode in ("strict", "fuse"):
+    torch_tpu.set_eager_mode(mode)
+    for n in range(1, 60):
+        assert f(n) == 3 * n and f(7) == 21, (mode, n)
+        assert torch_tpu.counters()["plans"] <= 60, torch_tpu.counters()
+before = torch_tpu.counters()
+assert f(7) == 21  # in use all along
+after = torch_tpu.counters()
+assert before["plans_dropped"] > 100 and after["cache_misses"] == before["cache_misses"], (before, after)
+assert f(3) == 9  # on disk
+assert torch_tpu.counters()["compiles"] == after["compiles"]
+"""
+    status, _, err = python(code, TORCH_TPU_PLANS="30")
+    assert status == 0, err

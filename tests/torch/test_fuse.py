@@ -200,3 +200,23 @@ def test_other_threads_see_what_is_recorded(dev):
     thread.start()
     thread.join()
     assert seen == [[4, 4, 4]]
+
+
+def test_leaving_the_process_does_not_wait_for_the_compiler(python):
+    code = """
+import sys
+import torch, torch_tpu
+def program(times):
+    y = torch.ones(7, 7, device="tpu")
+    for k in range(times):
+        y = y.mm(y).cumsum(k % 2).softmax(0)
+    return float(y.sum())
+program(2)
+torch_tpu.set_eager_mode("fuse")
+program(333)
+program(333)  # the second time its program is made in the background
+print(torch_tpu.counters()["compiles"])
+sys.exit(3)
+"""
+    status, out, err = python(code, TORCH_TPU_CACHE="0", TORCH_TPU_LOG="1")
+    assert status == 3 and err.count("compiled ") == int(out) > 0, (status, out, err)
