@@ -86,3 +86,63 @@ def test_an_exported_program_as_stablehlo():
 
     text = to_stablehlo(torch.export.export(Model(), (torch.ones(4, 3),)))
     assert "dot_general" in text and text.count("%arg") >= 4 and "tensor<4x3xf32>" in text
+
+
+def test_logs_tell_what_graphs_become(python):
+    code = """if True:
+        import torch
+        def f(x, v):
+            return x.to("cpu") + v, torch.linalg.vector_norm(x) + x.sum()
+        x = torch.ones(3, device="tpu")
+        torch.compile(lambda x: x.sin() + 1, backend="tpu")(x)
+        torch.compile(f, backend="tpu")(x, torch.ones(3))
+    """
+    status, out, err = python(code, TORCH_LOGS="torch_tpu", TORCHINDUCTOR_AUTOGRAD_CACHE="0")
+    assert status == 0, err
+    assert "a graph of 2 operators, captured; one program" in err and "on the host: aten._to_copy.default" in err
+
+
+def test_building_a_program_is_linear():
+    """10,000 operators are well under a second of building; here: twice the operators, twice the work and the text."""
+    import sys
+
+    from torch_tpu import _C
+    from torch_tpu.compile.program import Program
+
+    aten = torch.ops.aten
+
+    def graph(n):
+        with torch._subclasses.FakeTensorMode():
+            value = torch.empty(4, 4, device="tpu")
+        g = torch.fx.Graph()
+        x = h = g.placeholder("x")
+        for i in range(n):
+            h = g.call_function(*[(aten.add.Tensor, (h, x)), (aten.mm.default, (h, x)), (aten.permute.default, (h, [1, 0]))][i % 3])
+        for node in g.nodes:
+            node.meta["val"] = value
+        g.output([h])
+        return torch.fx.GraphModule(nn.Module(), g)
+
+    def built(n):
+        program, calls = Program(graph(n)), 0
+
+        def count(frame, event, argument):
+            nonlocal calls
+            calls += 1
+
+        x = torch.ones(4, 4, device="tpu")
+        _C.show_programs(True)
+        sys.setprofile(count)
+        try:
+            program([x])
+        except RuntimeError:
+            pass  # as asked, it is not compiled
+        finally:
+            sys.setprofile(None)
+        (text,) = _C.shown_programs()
+        return calls, text.count("\n")
+
+    built(30)  # what is done once
+    (calls, lines), (calls2, lines2) = built(600), built(1200)
+    assert lines2 <= 2 * lines and lines <= 2 * 600, (lines, lines2)
+    assert calls2 < 2.1 * calls, (calls, calls2)

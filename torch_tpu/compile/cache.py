@@ -3,6 +3,8 @@ its programs come from our cache of executables (csrc/graph/disk.c). torch.compi
 along; TORCHINDUCTOR_AUTOGRAD_CACHE=0 turns them off, TORCHINDUCTOR_CACHE_DIR says where they are."""
 
 import contextlib
+import logging
+import operator
 from unittest import mock
 
 import torch
@@ -14,6 +16,7 @@ from .parts import callable_of, levels
 from .program import described
 from .sized import has_symbols, is_symbolic
 
+log = logging.getLogger("torch_tpu.compile")  # TORCH_LOGS="torch_tpu", "+torch_tpu" with the graphs themselves
 
 FORMAT = 3  # of what Compiled pickles: another number makes other entries
 
@@ -30,12 +33,19 @@ class Compiled(OutputCode):
 
     def _load(self, module):
         self._module = module
+        origin = "captured" if self._levels is None else "from the cache"
         if self._levels is None:
             control.retype_random_states(module.graph)
             level = levels(module.graph)
             self._levels = [level.get(n) for n in module.graph.nodes] if level else []
         level = {n: at for n, at in zip(module.graph.nodes, self._levels) if at is not None}
         self._function = callable_of(module, self._options, level)
+        if log.isEnabledFor(logging.INFO):
+            operators = [n for n in module.graph.nodes if n.op == "call_function" and n.target is not operator.getitem]
+            on_host = [str(n.target) for n in operators if level.get(n, 1) % 2 == 0]
+            parts = f"on the host: {', '.join(on_host)}" if on_host else "one program"
+            log.info("a graph of %d operators, %s; %s", len(operators), origin, parts)
+            log.debug("%s", module.code)
 
     def __call__(self, inputs):
         args = list(inputs)

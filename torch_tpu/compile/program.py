@@ -6,6 +6,7 @@ CPU tensors as run-time operands. A graph with symbolic sizes is traced for capa
 sizes and numbers are constants of a program: it is traced again for each combination, without Dynamo or AOTAutograd
 hearing of it."""
 
+import logging
 import operator
 
 import torch
@@ -14,6 +15,9 @@ from .. import _C
 from .._internal.execution_mode import unfused
 from . import options as _options
 from .sized import Sized
+
+
+log = logging.getLogger("torch_tpu.compile")
 
 
 def evaluate(size, known):
@@ -184,6 +188,7 @@ class Program:
                 results = self.traced(*arguments)
             torch.ops.torch_tpu.deliver([results[k] for k in self.places])
 
+        log.debug("a program of %d inputs for %s %s", self.count, numbers, known)
         return _C.graph_register(trace, outputs)
 
     def handle(self, inputs):
@@ -219,6 +224,7 @@ class Program:
             new = self._run(handle, [inputs[i] for i in self.written], [inputs[i] for i in self.read])
         except NotImplementedError as e:
             self.refused = str(e)  # nothing has run: what cannot be traced is found before
+            log.info("a graph runs operator by operator: %s", e)
             return self.module(*inputs)
         if self.plain:
             return new
