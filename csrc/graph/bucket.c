@@ -5,7 +5,8 @@
  * instead: its call is keyed as if each padded size n (a symbol) were tt_bucket(n, least), n itself is a run-time operand, and
  * values carry which of their dims count only in part (hlo/sized.c), so that what sums along them masks them. Results are
  * padded again. A view takes part if it is one in the padded base too: each padded dim by itself, whole, as a beginning,
- * or at a place of it. Refuses (and then the call is an ordinary one): whatever else; writes; results of unknown form. */
+ * or at a place of it. Refuses (and then the call is an ordinary one): whatever else; writes to what is padded; results
+ * of unknown form. */
 #include <string.h>
 #include "graph/graph.h"
 #include "ops/rules.h"
@@ -296,7 +297,7 @@ void tt_call_tensor_at(tt_call *c, const tt_tensor *t, int less, int64_t *sizes,
 
 bool tt_bucket_allows(const tt_call *c) {
   const tt_variant *v = c->variant;
-  return v->op->rule && tt_rule_is_sized(v->op->rule) && !v->written && !v->foreach && !(c->flags & (TT_CALL_DEBUG | TT_CALL_NONFINITE));
+  return v->op->rule && tt_rule_is_sized(v->op->rule) && !v->foreach && !(c->flags & (TT_CALL_DEBUG | TT_CALL_NONFINITE));
 }
 
 /* Hashes of keys that were tried in vain, by their low bits: losing one costs a try. */

@@ -196,6 +196,12 @@ static bool put_growth(tt_call *c) {
   return true;
 }
 
+static bool writes_padded(const tt_call *c) {
+  for (int i = 0; i < c->variant->n_args; i++)
+    if (c->variant->written >> i & 1 && c->args[i].tag == TT_ARG_TENSOR && c->args[i].tensor->storage->padded) return true;
+  return false;
+}
+
 static tt_code begin(tt_call *c, tt_error *err) {
   c->n_slots = c->n_words = 0;
   c->shares = false;
@@ -219,6 +225,7 @@ static tt_code begin(tt_call *c, tt_error *err) {
     tt_call_end(c);
     return tt_no_memory(err, 0);
   }
+  if (c->n_symbols && c->variant->written && writes_padded(c)) c->unbucketed = true;
   if (c->unbucketed != unbucketed) { /* a tensor cannot take part */
     tt_call_end(c);
     return begin(c, err);

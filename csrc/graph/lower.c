@@ -152,6 +152,10 @@ void tt_trace_write(tt_trace *t, const tt_tensor *x, hlo value) {
     base = storage_value(t, s);
   }
   if (!base || !value) return;
+  if (!t->depth && hlo_is_sized(value)) {
+    hlo_fail(t->m, TT_UNIMPLEMENTED, "what is written is not known to vary");
+    return;
+  }
   if (t->depth && tt_storage_undefined(s) && !tt_storage_is_traced(s) && tt_trace_adopt(t, s, NULL)) { /* torch.empty in the trace */
     hlo_fail(t->m, TT_RESOURCE_EXHAUSTED, "out of host memory");
     return;

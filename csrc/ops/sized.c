@@ -18,7 +18,7 @@ static tt_rule *const sized[] = {
   rule_softplus, rule_softplus_backward, rule_hardswish, rule_hardswish_backward, rule_hardsigmoid, rule_hardsigmoid_backward,
   rule_hardtanh_backward, rule_leaky_relu_backward, rule_elu, rule_elu_backward, rule_celu, rule_logaddexp, rule_log_sigmoid,
   rule_log_sigmoid_backward, rule_xlogy, rule_copysign, rule_hypot, rule_shift, rule_signbit, rule_shrink, rule_special,
-  rule_expand_copy, rule_permute_copy, rule_norm, rule_var, rule_heaviside, rule_logit, rule_prelu,
+  rule_isin, rule_expand_copy, rule_permute_copy, rule_norm, rule_var, rule_heaviside, rule_logit, rule_prelu,
 };
 
 static tt_rule *const placed[] = {rule_extreme_dim, rule_arg_extreme, rule_triangle, rule_running, rule_cat, rule_stack};

@@ -179,3 +179,66 @@ def test_softmax_of_nothing():
     x[0, 3] = 1
     same(torch._safe_softmax(x, 1), torch._safe_softmax(x.to("tpu"), 1))
     same(torch._safe_softmax(x.half(), 0, torch.float32), torch._safe_softmax(x.half().to("tpu"), 0, torch.float32))
+
+
+@pytest.mark.parametrize("prompt", [1, 5])
+def test_decoding_from_a_prompt_takes_few_programs(prompt):
+    """200 tokens with keys and values grown by cat: as on the CPU, at most 40 programs."""
+    def decode(device):
+        g = torch.Generator().manual_seed(0)
+        weights = [torch.randn(32, 32, generator=g).div(6).to(device) for _ in range(3)]
+        embed = torch.randn(64, 32, generator=g).to(device)
+        token, keys, values, said = torch.randint(0, 64, (prompt,), generator=g).to(device), None, None, []
+        for _ in range(200):
+            x = embed[token]
+            q, k, v = (x @ w for w in weights)
+            keys, values = (k, v) if keys is None else (torch.cat([keys, k]), torch.cat([values, v]))
+            y = F.scaled_dot_product_attention(q[None, None], keys[None, None], values[None, None], is_causal=len(q) > 1)[0, 0]
+            token = ((x + y) @ embed.T).argmax(-1)[-1:]
+            said.append(token)
+        return torch.cat(said)
+
+    want, before = decode("cpu"), programs()
+    assert torch.equal(decode("tpu").cpu(), want)
+    assert programs() - before <= 40
+
+
+@pytest.mark.parametrize("kind", ["gpt2", "llama"])
+def test_generate_with_a_dynamic_cache(kind):
+    """Transformers' own decoding: its tokens are the CPU's, and later tokens need no more programs than earlier ones."""
+    transformers = pytest.importorskip("transformers")
+    torch.manual_seed(0)
+    small = {"vocab_size": 64, "bos_token_id": 1, "eos_token_id": 2}
+    if kind == "gpt2":
+        model = transformers.GPT2LMHeadModel(transformers.GPT2Config(n_layer=1, n_embd=32, n_head=2, n_positions=64, **small))
+    else:
+        sizes = {"hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}
+        model = transformers.LlamaForCausalLM(transformers.LlamaConfig(**sizes, **small))
+    model.eval()
+
+    def tokens(device, n):
+        ids = torch.arange(5, 10, device=device)[None]
+        return model.to(device).generate(
+            ids, attention_mask=torch.ones_like(ids), max_new_tokens=n, min_new_tokens=n, do_sample=False, pad_token_id=0
+        )
+
+    want = tokens("cpu", 30)
+    tokens("tpu", 8)
+    before = programs()
+    assert torch.equal(tokens("tpu", 30).cpu(), want)
+    assert programs() - before <= 8  # what fuse mode compiles late among them
+
+
+def test_parts_of_what_has_grown_are_copied():
+    """Into tensors of their own: one program whatever the length is."""
+    made = []
+    for n in (5, 6, 9, 12):
+        x, d = pair(2, n, 3, dim=1, seed=n)
+        y, e = torch.zeros(2, 2, 3), torch.zeros(2, 2, 3, device="tpu")
+        made.append(programs())
+        same(y.copy_(x[:, -2:]), e.copy_(d[:, -2:]))
+        same(y.add_(x[:, 1:3]), e.add_(d[:, 1:3]))
+        same(torch.isin(x, x[0, :1]), torch.isin(d, d[0, :1]))
+        made[-1] = programs() - made[-1]
+        same(x.add_(1), d.add_(1))
+    assert sum(made[1:]) == 0, made
