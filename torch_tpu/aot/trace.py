@@ -171,7 +171,7 @@ UNTOLD = {torch.ops.aten.native_batch_norm.default: ("running_mean", "running_va
 
 def _written(graph):
     """The placeholders that the graph writes, through views or not."""
-    from ..compile.program import _root
+    from ..compile.program import root_of
 
     found = set()
     for node in graph.nodes:
@@ -184,7 +184,7 @@ def _written(graph):
                 value = node.args[i] if i < len(node.args) else node.kwargs.get(argument.name)
                 for x in value if isinstance(value, (list, tuple)) else [value]:
                     if isinstance(x, torch.fx.Node):
-                        found.add(_root(x))
+                        found.add(root_of(x))
     return [n for n in graph.find_nodes(op="placeholder") if n in found]
 
 
