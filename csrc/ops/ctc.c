@@ -93,7 +93,8 @@ static bool states_of(tt_ctx *c, int at, int blank_at, states *s) {
   s->time = x->dims[0], s->batch = x->dims[1], s->n = 2 * targets->dims[1] + 1;
   int64_t dims[2] = {s->batch, s->n}, wide[3] = {s->time, s->batch, s->n};
   if (tt_debug(c) && targets && lengths) {
-    hlo used = hlo_compare(m, "LT", hlo_iota(m, TT_I32, 2, targets->dims, 1), hlo_broadcast(m, hlo_convert(m, lengths, TT_I32), 2, targets->dims, &BATCH));
+    hlo place = hlo_iota(m, TT_I32, 2, targets->dims, 1);
+    hlo used = hlo_compare(m, "LT", place, hlo_broadcast(m, lengths, 2, targets->dims, &BATCH));
     hlo inside = both(m, hlo_compare(m, "GE", targets, hlo_int(m, targets->dtype, 0)),
                       hlo_compare(m, "LT", targets, hlo_int(m, targets->dtype, x->dims[2])));
     tt_require(c, either(m, inside, not(m, used)), targets, TT_OUT_OF_RANGE, "Target {} is out of bounds.");

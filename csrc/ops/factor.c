@@ -223,7 +223,8 @@ tt_reflector tt_reflector_of(hlo_module *m, hlo x, hlo at) {
   hlo apart = sub(m, alpha, hlo_convert(m, beta, t)), one = hlo_full_like(m, alpha, 1);
   hlo scale = quo(m, one, choose(m, is_trivial, one, apart));
   hlo w = choose(m, hlo_compare(m, "EQ", row, at), constant_like(m, x, 1), mul(m, rest, spread(m, scale, rest)));
-  return (tt_reflector){w, choose(m, is_trivial, zero_like(m, alpha), tau), choose(m, is_trivial, alpha, hlo_convert(m, beta, t))};
+  tau = choose(m, is_trivial, zero_like(m, alpha), tau);
+  return (tt_reflector){w, tau, choose(m, is_trivial, alpha, hlo_convert(m, beta, t))};
 }
 
 static void qr_column(hlo_module *m, hlo j, const hlo *in, hlo *out, void *user) {

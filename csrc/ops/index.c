@@ -135,7 +135,8 @@ hlo tt_moved(hlo_module *m, hlo x, int dim, int64_t by, hlo fill) {
 }
 
 hlo tt_running(hlo_module *m, const char *op, hlo x, int dim, hlo identity) {
-  for (int64_t step = 1; x && step < x->dims[dim]; step *= 2) x = hlo_binary(m, op, tt_moved(m, x, dim, step, identity), x);
+  for (int64_t step = 1; x && step < x->dims[dim]; step *= 2)
+    x = hlo_binary(m, op, tt_moved(m, x, dim, step, identity), x);
   return x;
 }
 

@@ -46,7 +46,7 @@ static void cholesky_column(hlo_module *m, hlo j, const hlo *in, hlo *out, void 
   (void)user;
   hlo row = tt_matrix_position(m, column, 1);
   hlo l = quo(m, column, tt_matrix_spread(m, pivot, x->dims[1], 1));
-  hlo endless = is(m, d, INFINITY); /* LAPACK multiplies by the reciprocal of what it has scaled: nothing below is a number */
+  hlo endless = is(m, d, INFINITY); /* LAPACK multiplies by a reciprocal of what it scaled: nothing below is a number */
   l = choose(m, tt_matrix_spread(m, endless, x->dims[1], 1), constant_like(m, l, NAN), l);
   l = choose(m, hlo_compare(m, "EQ", row, j), tt_matrix_spread(m, pivot, x->dims[1], 1), l);
   l = choose(m, both(m, tt_matrix_spread(m, is_fine, x->dims[1], 1), hlo_compare(m, "GE", row, j)), l,
@@ -91,7 +91,8 @@ void rule_cholesky(tt_ctx *c) { /* (self, upper, check_errors) -> (l, info) */
   cholesky_operands o = {x, tt_matrix_cholesky(m, x)};
   hlo d = hlo_unary(m, "real", tt_matrix_diagonal(m, o.factor));
   if (!d) return;
-  hlo endless = both(m, is(m, d, INFINITY), hlo_compare(m, "LT", hlo_iota(m, TT_I32, 2, d->dims, 1), hlo_int(m, TT_I32, d->dims[1] - 1)));
+  hlo place = hlo_iota(m, TT_I32, 2, d->dims, 1);
+  hlo endless = both(m, is(m, d, INFINITY), hlo_compare(m, "LT", place, hlo_int(m, TT_I32, d->dims[1] - 1)));
   hlo finite = hlo_compare(m, "EQ", o.factor, o.factor), yes = hlo_int(m, TT_BOOL, 1), results[2];
   hlo all = hlo_reduce(m, "and", finite, yes, 3, (int[]){0, 1, 2});
   all = both(m, all, not(m, any(m, endless))); /* below an infinite pivot nothing can be factored */

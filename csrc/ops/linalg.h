@@ -60,15 +60,17 @@ hlo tt_order_of_pivots(hlo_module *m, hlo pivots, int64_t rows); /* pivots from 
 hlo tt_order_inverse(hlo_module *m, hlo order);             /* undoes it: where each row stands in it */
 /* getrs, all right-hand sides at once: a x = b; adjoint: a^H x = b. */
 hlo tt_matrix_lu_solve(hlo_module *m, hlo lu, hlo order, hlo b, bool adjoint);
-/* larfg: I - tau w w^H, adjoint, takes x, of which what is at place at and below counts, to beta there and zeros below it. w is 1
- * at that place and 0 above it; [batch, r, 1], the others [batch, 1, 1]. beta is real, but for what needs no turn. */
+/* larfg: I - tau w w^H, adjoint, takes x, of which what is at place at and below counts, to beta there and zeros below
+ * it. w is 1 at that place and 0 above it; [batch, r, 1], the others [batch, 1, 1]. beta is real, but for what needs no
+ * turn. */
 typedef struct tt_reflector { hlo w, tau, beta; } tt_reflector;
 tt_reflector tt_reflector_of(hlo_module *m, hlo x, hlo at);
 /* geqrf: reflectors below the diagonal, r on and above it; tau is [batch, min(r, c)]. */
 typedef struct tt_qr { hlo packed, tau; } tt_qr;
 tt_qr tt_matrix_qr(hlo_module *m, hlo x);
-/* gebrd's left factor: as with tt_matrix_qr, x turned by the adjoint of packed's reflectors is zero below row c, but columns are
- * turned between the steps, so that what completes the basis is another. Above the reflectors packed means nothing. rows > c. */
+/* gebrd's left factor: as with tt_matrix_qr, x turned by the adjoint of packed's reflectors is zero below row c, but
+ * columns are turned between the steps, so that what completes the basis is another. Above the reflectors packed means
+ * nothing. rows > c. */
 tt_qr tt_matrix_bidiagonal(hlo_module *m, hlo x);
 /* unmqr from the left: the product of I - tau v v^H over the columns of packed, times x; adjoint: its adjoint. */
 hlo tt_matrix_reflect(hlo_module *m, hlo packed, hlo tau, hlo x, bool adjoint);

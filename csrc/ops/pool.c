@@ -289,6 +289,7 @@ void rule_max_unpool(tt_ctx *c) { /* (self, indices, output_size, ..): each elem
     snprintf(volumes + used, sizeof volumes - used, "%s%lld", used ? "x" : "", (long long)w->dims[d]);
   }
   hlo places = tt_in_as(c, 1, TT_I64);
-  tt_require_index(c, places, plane, false, TT_INVALID_ARGUMENT, "Found an invalid max index: {} (output volumes are of size %s)", volumes);
+  tt_require_index(c, places, plane, false, TT_INVALID_ARGUMENT,
+                   "Found an invalid max index: {} (output volumes are of size %s)", volumes);
   c->result[0] = scattered(c, "replace", tt_in(c, 0), places, n);
 }

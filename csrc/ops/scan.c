@@ -31,7 +31,8 @@ void rule_running_extreme(tt_ctx *c) {
     hlo position = hlo_iota(m, t, x->rank, x->dims, dim);
     place = position;
     for (int64_t step = 1; x && step < x->dims[dim]; step *= 2) {
-      hlo before = tt_moved(m, x, dim, step, constant_like(m, x, 0)), where = tt_moved(m, place, dim, step, hlo_int(m, t, 0));
+      hlo before = tt_moved(m, x, dim, step, constant_like(m, x, 0));
+      hlo where = tt_moved(m, place, dim, step, hlo_int(m, t, 0));
       hlo take = hlo_compare(m, direction, x, before);
       if (tt_is_float((tt_dtype)x->dtype)) take = either(m, is_nan(m, x), both(m, take, not(m, is_nan(m, before))));
       take = either(m, take, hlo_compare(m, "LT", position, hlo_int(m, t, step))); /* nothing lies before */
@@ -74,15 +75,16 @@ static void walk_step(hlo_module *m, const hlo *in, hlo *r, void *user) {
   r[3] = hlo_dynamic_update_slice(m, in[3], r[2], starts);
 }
 
-/* The greatest so far, and the sum of what the others are to it: one logarithm and one rounding at the end. Sums of f32 are f64, as on
- * the CPU: gradients are differences of exponentials of these, which show the last digit. */
+/* The greatest so far, and the sum of what the others are to it: one logarithm and one rounding at the end. Sums of f32
+ * are f64, as on the CPU: gradients are differences of exponentials of these, which show the last digit. */
 static hlo real_log_sums(hlo_module *m, hlo x, int dim, tt_dtype wide) {
   if (!x) return NULL;
   tt_dtype t = (tt_dtype)x->dtype;
   hlo most = x, sum = hlo_full(m, wide, x->rank, x->dims, 1);
   for (int64_t step = 1; step < x->dims[dim]; step *= 2) {
-    hlo before = tt_moved(m, most, dim, step, hlo_float(m, t, -INFINITY)), other = tt_moved(m, sum, dim, step, hlo_float(m, wide, 0));
-    hlo above = hlo_compare(m, "GE", most, before), apart = sub(m, hlo_convert(m, most, wide), hlo_convert(m, before, wide));
+    hlo before = tt_moved(m, most, dim, step, hlo_float(m, t, -INFINITY));
+    hlo other = tt_moved(m, sum, dim, step, hlo_float(m, wide, 0)), above = hlo_compare(m, "GE", most, before);
+    hlo apart = sub(m, hlo_convert(m, most, wide), hlo_convert(m, before, wide));
     hlo part = exponential(m, neg(m, absolute(m, choose_number(m, hlo_compare(m, "EQ", most, before), 0, apart))));
     sum = choose(m, above, add(m, sum, mul(m, other, part)), add(m, mul(m, sum, part), other));
     most = larger(m, most, before);

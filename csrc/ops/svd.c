@@ -83,9 +83,10 @@ void rule_svd(tt_ctx *c) { /* (A, full_matrices, compute_uv, driver) */
   if (wide) tall = tt_matrix_adjoint(m, tall);
   tt_qr outer = {0}; /* of what is taller than wide, only the square part of what it is turned to is worked on */
   if (length > n) {
-    /* gesdd takes a QR of what is much taller than wide; what it does otherwise shows in the basis that completes U or V. The
-     * bounds are those of torch's CPU builds. */
-    bool much = tt_is_complex(t) ? length >= n * 17 / 9 : !wide && length >= n * 3 / 2, completed = full && vectors && !much;
+    /* gesdd takes a QR of what is much taller than wide; what it does otherwise shows in the basis that completes U or
+     * V. The bounds are those of torch's CPU builds. */
+    bool much = tt_is_complex(t) ? length >= n * 17 / 9 : !wide && length >= n * 3 / 2;
+    bool completed = full && vectors && !much;
     outer = completed ? tt_matrix_bidiagonal(m, tall) : tt_matrix_qr(m, tall);
     tall = completed ? tt_matrix_block(m, tt_matrix_reflect(m, outer.packed, outer.tau, tall, true), n, n)
                      : tt_matrix_triangle(m, tt_matrix_block(m, outer.packed, n, n), false, 0);
