@@ -91,16 +91,18 @@ def test_the_environment_says_how_a_process_begins(python):
     assert status and "TORCH_TPU_EAGER_MODE: expected strict, debug or fuse, got loose" in err
 
 
-def test_switches_for_every_mode(python):
+@pytest.mark.parametrize("mode", ["strict", "fuse"])
+def test_switches_for_every_mode(python, mode):
     code = """
 import torch
 x, i = torch.arange(3.0, device="tpu"), torch.tensor([0, 9], device="tpu")
 try: print(x[i].tolist())
 except IndexError as e: print(e)
 """
-    assert python(code, TORCH_TPU_ENABLE_DEBUG_CHECKS="0")[1] == "[0.0, 2.0]\n"
-    assert python(code, TORCH_TPU_ENABLE_DEBUG_CHECKS="1")[1].startswith("index 9 is out of bounds for dimension 0 with size 3")
-    assert python(code, TORCH_TPU_LAUNCH_BLOCKING="1")[1] == "[0.0, 2.0]\n"
+    env = {"TORCH_TPU_EAGER_MODE": mode}
+    assert python(code, TORCH_TPU_ENABLE_DEBUG_CHECKS="0", **env)[1] == "[0.0, 2.0]\n"
+    assert python(code, TORCH_TPU_ENABLE_DEBUG_CHECKS="1", **env)[1].startswith("index 9 is out of bounds for dimension 0 with size 3")
+    assert python(code, TORCH_TPU_LAUNCH_BLOCKING="1", **env)[1] == "[0.0, 2.0]\n"
 
 
 def test_synchronize_takes_tensors():
