@@ -272,6 +272,7 @@ def test_gradients(fn):
 
 
 # ---- size ----
+@pytest.mark.strict("looks at the programs of single calls")
 def test_programs_do_not_grow_with_the_matrix(tmp_path):
     """The same text, but for the numbers in it, whatever the size beyond a panel's."""
     import os

@@ -63,6 +63,7 @@ def test_a_train_step_takes_no_more_than_on_the_cpu(optimizer, tmp_path):
     assert there <= here * 1.1, (there, here)
 
 
+@pytest.mark.strict("looks at memory that calls take at once")
 def test_numbers_are_of_a_device(python):
     code = """
 import torch, torch_tpu
@@ -108,6 +109,7 @@ print((big + 1).sum().item(), issubclass(torch.OutOfMemoryError, RuntimeError), 
     assert lines[-2:] == ["1 1", "786432.0 True True"], out
 
 
+@pytest.mark.strict("looks at memory that calls take at once")
 def test_a_full_memory_is_tried_again_without_garbage(python):
     code = """
 import gc, torch
@@ -123,6 +125,7 @@ print(x.sum().item(), s["num_ooms"], s["num_alloc_retries"])
     assert python(code) == (0, "786432.0 0 1\n", "")
 
 
+@pytest.mark.strict("looks at memory that calls take at once")
 def test_snapshot(python):
     code = """
 import json, torch, torch.cuda._memory_viz as viz
