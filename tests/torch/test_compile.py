@@ -1,5 +1,6 @@
 """torch.compile(backend="tpu"): one program for a graph, and eager's values."""
 import copy
+import os
 
 import pytest
 import torch
@@ -245,8 +246,13 @@ def test_transforms():
         torch.testing.assert_close(got.cpu(), want)
 
 
+OPTIMIZERS = ["SGD", "AdamW", "Adagrad", "Adafactor"]
+if int(os.environ.get("TORCH_TPU_TEST_SAMPLES", "3")) > 3:  # make test-all
+    OPTIMIZERS += ["Adam", "Adamax", "NAdam", "RAdam", "RMSprop", "Rprop", "Adadelta", "ASGD", "Muon"]
+
+
 @pytest.mark.strict("counts executions, which fuse puts off")
-@pytest.mark.parametrize("name", ["SGD", "AdamW", "Adagrad"])
+@pytest.mark.parametrize("name", OPTIMIZERS)
 def test_a_schedule_of_learning_rates_compiles_twice(name, counted):
     kwargs = {"lr": 0.1, **({"momentum": 0.9} if name == "SGD" else {})}
     start, gradients = [torch.randn(4, 3) for _ in range(2)], [torch.randn(4, 3) for _ in range(2)]
@@ -259,11 +265,13 @@ def test_a_schedule_of_learning_rates_compiles_twice(name, counted):
         for o in (reference, optimizer):
             o.param_groups[0]["lr"] = 0.1 / (k + 1)
         reference.step()
-        with counted() as c:
+        # Adafactor reads its count of steps and norms as numbers: by default Dynamo ends its graph there.
+        with counted() as c, torch._dynamo.config.patch(capture_scalar_outputs=name == "Adafactor"):
             step()
         assert k < 2 or (c.executions, c.built) == (1, 0)
     for p, t in zip(here, there):
-        torch.testing.assert_close(t.cpu(), p, rtol=1e-4, atol=1e-5)
+        tolerance = 1e-3 if name == "Muon" else 1e-5  # Muon computes in bfloat16
+        torch.testing.assert_close(t.cpu(), p, rtol=10 * tolerance, atol=tolerance)
 
 
 def test_whole_training_steps(counted):

@@ -130,6 +130,7 @@ class Sized:
             self.results = [self._result(kind, x, nodes) for kind, x in program.results]
         except Refused as e:
             self.reason = str(e)
+            return
         self.plain = self.results == list(range(len(self.computed))) and not self.updates
         self.results = [self._fresh(r) if isinstance(r, int) else r for r in self.results]
         self.computed += [n.args[1] for n in self.updates]
