@@ -199,6 +199,20 @@ def test_lengths_of_a_model_in_inference():
     assert not exact() and built() - before <= 6
 
 
+def test_lengths_of_layers_that_torch_makes_in_one():
+    """An encoder in inference: what its layers are made of is in the program."""
+    torch.manual_seed(0)
+    want = nn.TransformerEncoder(nn.TransformerEncoderLayer(16, 2, 32, batch_first=True), 2, enable_nested_tensor=False).eval()
+    on = nn.TransformerEncoder(nn.TransformerEncoderLayer(16, 2, 32, batch_first=True), 2, enable_nested_tensor=False).eval()
+    on.load_state_dict(want.state_dict())
+    f = torch.compile(on.to("tpu"), backend="tpu")
+    with torch.no_grad():
+        for n in (5, 9, 17, 30, 11):
+            x = values((2, n, 16), n)
+            agree(want(x), f(x.to("tpu")))
+    assert not exact(), exact()
+
+
 def test_a_graph_that_writes_what_varies():
     def step(x, y):
         x.add_(y).mul_(x.shape[1])

@@ -4,12 +4,20 @@ Dynamo captures, AOTAutograd makes it functional and splits forward from backwar
 (program.py), or, where parts of it are the host's, a few (parts.py). Loops, branches and saved random state are parts of
 programs (control.py)."""
 
+import torch
 from torch._dynamo.backends.common import aot_autograd
 from torch._functorch.aot_autograd import SerializableAOTDispatchCompiler
 
+from .. import _fused
 from . import cache, control, options as _options, scalars
 
 control.register()
+
+# And operators that torch makes of whole layers: in pieces, so that sizes may vary in them.
+_LAYERS = {
+    torch.ops.aten._transformer_encoder_layer_fwd.default: _fused.transformer_encoder_layer,
+    torch.ops.aten._native_multi_head_attention.default: _fused.multi_head_attention,
+}
 cache.spare_imports()
 
 
@@ -26,6 +34,6 @@ def tpu(module, example_inputs, *, mode=None, options=None, _made=cache.Compiled
 
     mode: torch's own ("default", "reduce-overhead", "max-autotune" ...) are accepted; a program is what each of them asks for."""
     tag = _options.check(mode, options)
-    backend = aot_autograd(**_compilers(_made, _options.text(options)), decompositions=scalars.TABLE, keep_inference_input_mutations=True)
+    backend = aot_autograd(**_compilers(_made, _options.text(options)), decompositions={**scalars.TABLE, **_LAYERS}, keep_inference_input_mutations=True)
     with cache.entries(tag):
         return backend(module, example_inputs)
