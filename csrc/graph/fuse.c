@@ -3,7 +3,7 @@
  * A plan keeps its program as a function, so a window's program needs no second lowering: main calls the functions of the
  * records that are needed, wired as they were recorded, and XLA inlines and fuses them. Numbers arrive packed, one vector
  * for each dtype, so a step with hundreds of them uploads a few buffers, or none where they are those of last time. A
- * storage that the window writes gives its old buffer to the program.
+ * storage that the window writes gives its old buffer to the program, and so does an input that nobody has any more.
  *
  * When to compile. Nobody waits for a compile that executables in memory could replace: a window all of whose plans are
  * compiled runs by them at first, and its program is made in the background when it comes a second time. A window of new
@@ -255,6 +255,20 @@ static uint32_t giver(const tt_builder *b, const tt_out *out, const int *donated
   return from->dtype == to->dtype && hlo_same_dims(from, to) ? q : NO_VALUE;
 }
 
+/* Else that of an input of the same type that nobody but the window has by now. (Where that is otherwise in a later window
+ * of the kind, the plugin keeps the input and copies.) */
+static uint32_t spare(const tt_builder *b, uint32_t value, const int *donated_to) {
+  const tt_program *p = b->p;
+  for (uint32_t q = 0; q < p->n_parameters; q++) {
+    uint32_t id = p->inputs[q], i = 0;
+    if (id == NO_VALUE || donated_to[q] >= 0 || !tt_buffer_unique(b->w->values.at[id].buffer)) continue;
+    if (b->values[id]->dtype != b->values[value]->dtype || !hlo_same_dims(b->values[id], b->values[value])) continue;
+    while (i < p->n_outs && p->outs[i].value != id) i++;
+    if (i == p->n_outs) return q;
+  }
+  return NO_VALUE;
+}
+
 static bool build(tt_builder *b, tt_error *err) {
   tt_program *p = b->p;
   const tt_window *w = b->w;
@@ -293,6 +307,7 @@ static bool build(tt_builder *b, tt_error *err) {
     results[p->n_results++] = b->values[id];
     if (!p->types[k].dims) return false;
     uint32_t q = giver(b, &p->outs[i], donated_to);
+    if (q == NO_VALUE) q = spare(b, id, donated_to);
     if (q == NO_VALUE) continue;
     donated_to[q] = (int)k;
     p->donate[q] = true;

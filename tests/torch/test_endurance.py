@@ -41,7 +41,7 @@ for i in range(30000):  # fills the table of numbers that were sent, which keeps
     data[0, :4] * (0.1 + i)
 model = torch.nn.Sequential(torch.nn.Linear(16, 32), torch.nn.GELU(), torch.nn.Dropout(0.1), torch.nn.Linear(32, 16)).to("tpu")
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
-schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
+schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 2 * steps)  # at a rate of 0 the decay is by 1: another program
 first = last = None
 for i in range(steps + 1):
     x = data[i % 57:i % 57 + 8]

@@ -5,6 +5,7 @@ import json
 import pytest
 import torch
 import torch.nn as nn
+import torch_tpu
 
 pytestmark = pytest.mark.tpu
 MIB = 1 << 20
@@ -144,3 +145,28 @@ assert x.data_ptr() in [g["address"] for g in s] and "largest:" in torch.tpu.mem
     assert block["size"] == 60 and block["shape"] == [3, 5] and block["dtype"] == "float32" and block["state"] == "active_allocated"
     assert block["operator"] == "add.Tensor" and block["frames"] == [{"filename": "<string>", "line": 4, "name": "work"}]
     assert out.splitlines()[0].endswith("2 True")
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_fused_window_takes_the_memory_of_inputs_that_are_dropped(dtype):
+    state = [torch.ones(64, 1024, device="tpu", dtype=dtype), torch.zeros(64, 1024, device="tpu", dtype=dtype)]
+
+    def step():
+        x, y = state
+        state[:] = x * 0.5 + y, y + 1
+        del x, y  # nobody's when the window is flushed
+        return state[1][0, 0].item()
+
+    with torch_tpu.set_eager_mode("fuse"):
+        values = []
+        for _ in range(4):
+            values.append(step())
+            torch_tpu._C.fuse_wait(False)
+        assert peak_of(lambda: values.append(step())) < 1000
+        keeper = list(state)  # the same window, but its inputs are somebody's
+        values.append(step())
+        assert torch.equal(keeper[1].cpu(), torch.full((64, 1024), 5, dtype=dtype)) and values == [1, 2, 3, 4, 5, 6]
+        x, y = torch.ones(()), torch.zeros(())
+        for _ in range(6):
+            x, y = x * 0.5 + y, y + 1
+        assert float(state[0][3, 3]) == float(x.to(dtype))
