@@ -54,6 +54,9 @@ for i in range(steps + 1):
         last = loss.item()
     first = last if first is None else first
     del loss, x
+    if i in (steps // 2 - 600, steps // 2 - 300):  # where windows begin follows from where the last was asked for
+        torch.tpu.synchronize()
+        torch_tpu._C.fuse_wait(False)
     if i == steps // 2:
         torch_tpu._C.fuse_wait(False)
         middle, c = taken(), torch_tpu.counters()
