@@ -30,7 +30,8 @@ const tt_plan *tt_plan_find(const tt_call *call) {
     if (p->hash == call->hash && p->n_words == call->n_words &&
         !memcmp(p->words, call->words, call->n_words * sizeof *p->words)) {
       unsigned now = atomic_load_explicit(&ever, memory_order_relaxed);
-      if (atomic_load_explicit(&p->used, memory_order_relaxed) != now) atomic_store_explicit(&p->used, now, memory_order_relaxed);
+      if (atomic_load_explicit(&p->used, memory_order_relaxed) != now)
+        atomic_store_explicit(&p->used, now, memory_order_relaxed);
       tt_tally(cache_hits_plan, 1);
       return p;
     }
