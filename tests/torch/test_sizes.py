@@ -127,20 +127,20 @@ def marked(x):
     return x
 
 
-def sweep(op, sizes, poison):
+def sweep(op, sizes):
     f = torch.compile(OPS[op], backend="tpu")
     for b, n in sizes:
         x = values((b, n, 6), b * n)
-        agree(OPS[op](x), f(marked(poisoned(x, (0, 1)) if poison else x.to("tpu"))))
+        agree(OPS[op](x), f(marked(poisoned(x, (0, 1)))))
 
 
 @pytest.mark.strict("counts compiles, which fuse puts off")
 @pytest.mark.parametrize("op", OPS)
 def test_operators_of_varying_sizes(op):
-    sweep(op, [(4, 5), (6, 7), (9, 13), (2, 16)], True)
+    sweep(op, [(4, 5), (9, 13)])
     assert bool(exact()) == (op in EXACT), exact()
     before = built()
-    sweep(op, [(5, 6), (10, 11), (8, 8), (12, 15)], True)
+    sweep(op, [(5, 6), (12, 15)])
     assert op in EXACT or built() - before <= (3 if op == "from the end" else 2), "programs of capacities that were met"
 
 
@@ -168,8 +168,8 @@ def test_batches_and_lengths_in_training():
     f = torch.compile(net, backend="tpu", dynamic=True)
     before = built()
     g, r = torch.Generator().manual_seed(0), random.Random(1)
-    for _ in range(10):
-        b, n = r.randint(2, 9), r.randint(2, 30)
+    for _ in range(6):
+        b, n = r.randint(2, 8), r.randint(2, 16)
         x, y = (torch.randint(0, 20, (b, n), generator=g) for _ in range(2))
         for model, run, at in ((want, want, "cpu"), (net, f, "tpu")):
             model.zero_grad()
@@ -177,7 +177,7 @@ def test_batches_and_lengths_in_training():
             loss.backward()
         for p, q in zip(want.parameters(), net.parameters()):
             torch.testing.assert_close(q.grad.cpu(), p.grad, rtol=1e-3, atol=1e-5)
-    assert not exact() and built() - before <= 20  # two graphs, three capacities of lengths, two of batches
+    assert not exact() and built() - before <= 10  # two graphs, two capacities of lengths
 
 
 @pytest.mark.strict("counts compiles, which fuse puts off")
@@ -196,7 +196,7 @@ def test_lengths_of_a_model_in_inference():
     layer, on = Block(), Block()
     on.load_state_dict(layer.state_dict())
     f = torch.compile(on.to("tpu"), backend="tpu")
-    lengths = list(range(1, 65, 2))
+    lengths = list(range(1, 65, 4))
     random.Random(0).shuffle(lengths)
     before = built()
     with torch.no_grad():
@@ -316,3 +316,57 @@ def test_chains_of_operators(seed):
         want[1].backward()
         got[1].backward()
         torch.testing.assert_close(d.grad.cpu(), x.grad, rtol=1e-3, atol=1e-5)
+
+
+def rand(*sizes):
+    return values(sizes, sum(sizes))
+
+
+def broken(x):
+    y = x * 2
+    torch._dynamo.graph_break()
+    return y.softmax(0) + x.shape[0]
+
+
+ARGUMENTS = {
+    "a size as an argument": (lambda x, k: (x[:, :k] * k).sum(1), [(rand(3, 9), 4), (rand(3, 12), 7), (rand(3, 9), 0), (rand(3, 9), 1), (rand(3, 9), -2)]),
+    "none and one": (lambda x: (x * 2, x.sum(1), x.shape[0] * 2), [(rand(3, 9),), (rand(0, 9),), (rand(1, 5),), (rand(4, 1),), (rand(4, 0),)]),
+    "two sizes that are one": (lambda x: x @ x, [(rand(5, 5),), (rand(9, 9),)]),
+    "a branch on a size": (lambda x: x * 2 if x.shape[0] > 4 else x + 1, [(rand(3, 2),), (rand(5, 2),), (rand(9, 2),)]),
+    "two tensors": (lambda x, y: torch.cat([x, y], 0)[x.shape[0] :].sum(0) + y.mean(0), [(rand(3, 4), rand(5, 4)), (rand(9, 4), rand(2, 4)), (rand(5, 4), rand(5, 4))]),
+    "a graph break": (broken, [(rand(3, 4),), (rand(7, 4),), (rand(12, 4),)]),
+    "views": (lambda x: x * 2 + x.sum(), [(rand(10, 12)[2:7, 1:9],), (rand(10, 12)[1:7, :],), (rand(8, 9).t(),)]),
+    "repeated elements": (lambda x: x.sum(0) * x, [(rand(1, 6).expand(5, 6),), (rand(1, 6).expand(9, 6),)]),
+    "a size that data tell": (lambda x: x[x > 1].sum() + x.shape[0], [(rand(30),), (rand(50),)]),
+    "indices from the end": (lambda x, i: x[i], [(rand(9, 3), torch.tensor([-1, 0, 2])), (rand(12, 3), torch.tensor([-1, -12, 5]))]),
+    "bfloat16": (lambda x: F.softmax(x, -1).sum(0), [(rand(3, 9).bfloat16(),), (rand(4, 12).bfloat16(),)]),
+    "accumulation": (lambda x, i: x.index_put((i,), x[:1], accumulate=True), [(rand(9), torch.tensor([1, 2])), (rand(12), torch.tensor([0, 11, 11]))]),
+}
+
+
+@pytest.mark.parametrize("name", ARGUMENTS)
+def test_arguments_of_varying_sizes(name):
+    fn, calls = ARGUMENTS[name]
+    f = torch.compile(fn, backend="tpu", dynamic=True)
+    for args in calls:
+        agree(fn(*args), f(*(a.to("tpu") if isinstance(a, torch.Tensor) else a for a in args)))
+
+
+def test_the_last_batch_of_images():
+    """Batches of any size through convolutions and pooling, forward and backward."""
+    torch.manual_seed(0)
+
+    def net():
+        return nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.MaxPool2d(3), nn.Flatten(), nn.Linear(16, 3))
+
+    want, on = net(), net()
+    on.load_state_dict(want.state_dict())
+    f = torch.compile(on.to("tpu"), backend="tpu")
+    for n in (8, 5, 3, 7):
+        x, y = rand(n, 1, 8, 8), torch.arange(n) % 3
+        want.zero_grad(), on.zero_grad()
+        F.cross_entropy(want(x), y).backward()
+        F.cross_entropy(f(x.to("tpu")), y.to("tpu")).backward()
+        for p, q in zip(want.parameters(), on.parameters()):
+            torch.testing.assert_close(q.grad.cpu(), p.grad, rtol=1e-3, atol=1e-5)
+    assert not exact(), exact()
