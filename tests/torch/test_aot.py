@@ -162,6 +162,7 @@ def test_what_reads_values_is_refused_by_name():
 
 
 @needs_libtpu
+@pytest.mark.strict("looks at the memory of a program without conditions")
 def test_a_training_step_compiles_fits_and_has_an_estimate():
     with aot.fake():
         embed, layers = nn.Embedding(1000, 256), nn.ModuleList(Layer(256, 4, 2, 512) for _ in range(2))

@@ -40,6 +40,7 @@ def test_steps_agree_with_cpu(dev, case, way):
         torch.testing.assert_close(g, w, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.strict("counts compiles, which fuse puts off")
 @pytest.mark.tpu
 @pytest.mark.parametrize("flags", [{}, {"foreach": True}, {"fused": True}], ids=str)
 @pytest.mark.parametrize("kind", [torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW])

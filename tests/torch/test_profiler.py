@@ -66,6 +66,7 @@ torch_tpu.explain()
 """
 
 
+@pytest.mark.strict("looks at the programs of single calls")
 def test_explain_says_what_was_new(python, tmp_path):
     status, out, err = python(EXPLAINED, TORCH_TPU_CACHE_DIR=str(tmp_path), TORCH_TPU_TRACE_STACKS="1")
     assert status == 0, err
