@@ -56,6 +56,7 @@ def test_a_decomposition_that_fails_fails_for_its_calls_only(flaky):
     assert fallbacks() == before + 2 and flaky.tried == [2, 5, 6]
 
 
+@pytest.mark.strict("what a plugin refuses raises when it is compiled, in fuse at the flush")
 def test_what_the_plugin_cannot_compile_is_not_computed_elsewhere(python):
     code = """
 import torch

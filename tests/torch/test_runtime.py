@@ -65,6 +65,7 @@ def test_synchronize_waits_for_everything():
 
 
 # ---- memory ----
+@pytest.mark.strict("looks at memory that calls take at once")
 def test_memory_is_flat_and_returns_to_zero():
     gc.collect()
     start = torch.tpu.memory_allocated()
@@ -84,6 +85,7 @@ def test_memory_is_flat_and_returns_to_zero():
     assert torch.tpu.memory_allocated() <= start
 
 
+@pytest.mark.strict("looks at memory that calls take at once")
 def test_memory_numbers():
     gc.collect()
     torch.tpu.reset_peak_memory_stats()
@@ -96,6 +98,7 @@ def test_memory_numbers():
     assert 0 <= free <= total and "allocated" in torch.tpu.memory_summary()
 
 
+@pytest.mark.strict("looks at memory that calls take at once")
 def test_what_is_written_in_place_is_not_counted_twice():
     x = torch.zeros(1 << 18, device="tpu")
     x.add_(1)
