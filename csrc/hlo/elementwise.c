@@ -9,13 +9,15 @@ static tt_dtype real_of(tt_dtype t) { return t == TT_C64 ? TT_F32 : t == TT_C128
 static bool is_complex(tt_dtype t) { return t == TT_C64 || t == TT_C128; }
 static bool is_floating(tt_dtype t) { return (t >= TT_F16 && t <= TT_F64) || (t >= TT_F8E4M3FN && t <= TT_F4E2M1FN); }
 
-/* Whether an operation is defined for a dtype. A plugin would refuse the program, but only when it is compiled, which may be
- * long after the call. */
+/* Whether an operation is defined for a dtype. A plugin would refuse the program, but only when it is compiled, which may
+ * be long after the call. */
 static bool defined_for(const char *op, tt_dtype t) {
-  static const char *const of_bits[] = {"and", "or", "xor", "not", "shift_left", "shift_right_logical", "shift_right_arithmetic",
-                                        "popcnt", "count_leading_zeros"};
-  static const char *const of_reals[] = {"exponential", "exponential_minus_one", "log", "log_plus_one", "logistic", "sqrt", "rsqrt", "cbrt",
-                                         "sine", "cosine", "tan", "tanh", "floor", "ceil", "round_nearest_even", "round_nearest_afz", "atan2"};
+  static const char *const of_bits[] = {"and", "or", "xor", "not", /* these take bools too */
+                                        "shift_left", "shift_right_logical", "shift_right_arithmetic", "popcnt",
+                                        "count_leading_zeros"};
+  static const char *const of_reals[] = {"exponential", "exponential_minus_one", "log", "log_plus_one", "logistic", "sqrt",
+                                         "rsqrt", "cbrt", "sine", "cosine", "tan", "tanh", "floor", "ceil",
+                                         "round_nearest_even", "round_nearest_afz", "atan2"};
   bool inexact = is_floating(t) || is_complex(t);
   for (size_t i = 0; i < sizeof of_bits / sizeof *of_bits; i++)
     if (!strcmp(op, of_bits[i])) return !inexact && (i < 4 || t != TT_BOOL);
@@ -26,7 +28,8 @@ static bool defined_for(const char *op, tt_dtype t) {
 
 /* `%r = stablehlo.op %a, %b : type`: for operations whose operands and result are of one type. */
 static hlo same_type(hlo_module *m, const char *op, int n, const hlo *xs) {
-  if (!defined_for(op, (tt_dtype)xs[0]->dtype)) return hlo_fail(m, TT_INTERNAL, "hlo %s: not defined for %s", op, tt_dtype_hlo(xs[0]->dtype));
+  if (!defined_for(op, (tt_dtype)xs[0]->dtype))
+    return hlo_fail(m, TT_INTERNAL, "hlo %s: not defined for %s", op, tt_dtype_hlo(xs[0]->dtype));
   hlo r = hlo_new(m, xs[0]->dtype, xs[0]->rank, xs[0]->dims);
   if (!hlo_carry(m, op, r, n, xs)) return NULL;
   if (strchr(op, '.')) {
