@@ -246,6 +246,7 @@ def test_checks_of_results_are_asked_for(python):
         torch_tpu.set_eager_mode("fuse", check_nonfinite=True)
 
 
+@pytest.mark.strict("asks about the modes that do not wait")
 def test_stacks_name_lines_in_other_modes(python):
     code = "import torch\nx = torch.ones(300, device='tpu')\ntorch.tpu.set_per_process_memory_fraction(1e-12)\ndef step(x):\n    return x + x\nstep(x)"
     status, out, err = python(code, TORCH_TPU_TRACE_STACKS="1")
