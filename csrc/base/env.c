@@ -24,7 +24,7 @@ const tt_env_row tt_env_table[] = {
   {"TORCH_TPU_JOIN", "0 runs compiled graphs one by one; else those of a step are one program"},
   {"TORCH_TPU_LAUNCH_BLOCKING", "1 waits for the results of each call in every mode, so that what fails raises at its line"},
   {"TORCH_TPU_LOG", "1 logs decisions (compiles, cache hits), 2 logs each execution as well; to stderr"},
-  {"TORCH_TPU_PLANS", "how many kinds of calls are remembered, with their programs in memory, before the longest unused go; 8192 if unset"},
+  {"TORCH_TPU_PLANS", "how many kinds of calls are remembered, with their programs in memory, before the longest unused go; no bound if unset"},
   {"TORCH_TPU_PLUGIN", "path of the PJRT plugin to load; found by itself if unset"},
   {"TORCH_TPU_TARGET", "tpu or cpu: what programs are written for; the plugin's own platform if unset"},
   {"TORCH_TPU_TRACE_STACKS", "1 remembers the line of each call, for the messages of what fails later and of a full memory"},

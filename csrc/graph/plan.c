@@ -11,7 +11,6 @@
 #include "graph/graph.h"
 #include "pjrt/counters.h"
 
-enum { KEPT = 8192 /* unless TORCH_TPU_PLANS says otherwise */ };
 enum { BUCKETS = 1 << 16, LARGEST_PART = 1 << 16 /* bytes: what is longer gains nothing by company */ };
 static _Atomic(tt_plan *) buckets[BUCKETS];
 static atomic_uint ever;         /* how many were built: the clock by which they grow old */
@@ -129,8 +128,8 @@ static tt_plan *take_dead(void) {
 
 static int64_t most(void) {
   const char *said = tt_env("TORCH_TPU_PLANS");
-  long long n = said ? atoll(said) : KEPT;
-  return n > 0 ? n : KEPT;
+  long long n = said ? atoll(said) : 0;
+  return n > 0 ? n : INT64_MAX;
 }
 
 void tt_plans_count(int64_t *kept, int64_t *dropped) {

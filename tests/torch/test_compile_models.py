@@ -8,6 +8,8 @@ import sys
 
 import pytest
 import torch
+
+import torch_tpu
 from torch.nn import functional as F
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "bench"))
@@ -101,9 +103,12 @@ def test_forward(name, counted, native):
 @pytest.mark.parametrize("name", MODELS)
 def test_fifty_training_steps(name, counted, native):
     compiled = torch.compile(stepper(*made(name)), backend="tpu")
-    got = [compiled() for _ in range(3)]
+    got = [compiled() for _ in range(10)]
+    torch_tpu._C.fuse_wait(False)  # the graphs of a step become one program in the background
+    got += [compiled() for _ in range(10)]
+    torch_tpu._C.fuse_wait(False)
     with counted() as c:
-        got += [compiled() for _ in range(STEPS - 3)]
+        got += [compiled() for _ in range(STEPS - 20)]
     assert c.built == 0
     got = torch.stack(got).cpu()
     for device in ("cpu", "tpu") if LARGE else ("cpu",):  # tpu's eager equals the CPU's: test_gpt.py
