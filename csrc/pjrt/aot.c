@@ -1,7 +1,6 @@
 /* aot.c: programs compiled ahead of time, for a topology instead of a client, and what the compiler tells of them.
  *
  * Such a program cannot run here. Where the machine is, the same bytes load as any cached executable does. */
-#include <stdio.h>
 #include <string.h>
 #include "pjrt/topology.h"
 

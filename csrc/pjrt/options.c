@@ -66,13 +66,18 @@ static tt_code put_overrides(tt_buf *b, const char *p, const char *where, tt_err
   return TT_OK;
 }
 
-tt_code tt_options_write(bool is_cpu, tt_buf *b, tt_error *err) {
+/* The build options: so many replicas, of one partition each. */
+static void put_build(tt_buf *b, int replicas) {
   tt_buf build = {0};
-  put_int(&build, 4, 1);
+  put_int(&build, 4, (uint64_t)replicas);
   put_int(&build, 5, 1);
   put_bytes(b, 3, build.data, build.length);
   b->failed |= build.failed;
   tt_buf_deinit(&build);
+}
+
+tt_code tt_options_write(bool is_cpu, tt_buf *b, tt_error *err) {
+  put_build(b, 1);
   put_int(b, 4, 1); /* portable: one executable serves every device of the client */
   /* XLA CPU's fast min and max lose NaN, which torch keeps. */
   static const char fast[] = "xla_cpu_enable_fast_min_max";
@@ -85,12 +90,7 @@ tt_code tt_options_write(bool is_cpu, tt_buf *b, tt_error *err) {
 }
 
 tt_code tt_options_for(int replicas, const char *list, tt_buf *b, tt_error *err) {
-  tt_buf build = {0};
-  put_int(&build, 4, (uint64_t)replicas);
-  put_int(&build, 5, 1);
-  put_bytes(b, 3, build.data, build.length);
-  b->failed |= build.failed;
-  tt_buf_deinit(&build);
+  put_build(b, replicas);
   tt_code code = put_overrides(b, list, "options", err);
   return code ? code : b->failed ? tt_no_memory(err, b->length) : TT_OK;
 }

@@ -14,6 +14,7 @@ from unittest import mock
 
 import torch
 import torch.fx.traceback as fx_traceback
+from torch._prims_common import make_contiguous_strides_for
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -227,7 +228,7 @@ def lower(made: Record) -> Program:
             out = made.module(*arguments)
         torch.ops.torch_tpu.deliver([out[k].contiguous() for k in places])
 
-    handle = _C.graph_register(trace, [(str(v.dtype).removeprefix("torch."), tuple(v.shape), _dense(v.shape)) for v in values])
+    handle = _C.graph_register(trace, [(str(v.dtype).removeprefix("torch."), tuple(v.shape), make_contiguous_strides_for(v.shape)) for v in values])
     operands = [[_absent(made.tensors[i]) for i in part] for part in at]
     _C.show_programs(True, True)
     try:
@@ -240,12 +241,3 @@ def lower(made: Record) -> Program:
         _C.graph_release(handle)
     named = [[(made.names[i], made.tensors[i]) for i in part] for part in at]
     return Program(texts[-1], *named, values)
-
-
-def _dense(shape):
-    strides = []
-    step = 1
-    for n in reversed(shape):
-        strides.insert(0, step)
-        step *= max(n, 1)
-    return tuple(strides)
