@@ -43,6 +43,15 @@ def native():
     assert torch_tpu.counters()["fallbacks"] == before
 
 
+@pytest.fixture
+def fresh_dynamo():
+    """Dynamo has traced nothing, and will have: nothing is left to later tests."""
+    import torch
+    torch._dynamo.reset()
+    yield
+    torch._dynamo.reset()
+
+
 class Counted:
     """What the counters did inside a with block: c.compiles and so on, after it."""
 

@@ -7,14 +7,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-pytestmark = pytest.mark.tpu
-
-
-@pytest.fixture(autouse=True)
-def fresh():
-    torch._dynamo.reset()
-    yield
-    torch._dynamo.reset()
+pytestmark = [pytest.mark.tpu, pytest.mark.usefixtures("fresh_dynamo")]
 
 
 def compiled(f, **kwargs):

@@ -15,7 +15,7 @@ from torch.nn import functional as F
 sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "bench"))
 import models  # noqa: E402
 
-pytestmark = pytest.mark.tpu
+pytestmark = [pytest.mark.tpu, pytest.mark.usefixtures("fresh_dynamo")]
 LARGE = int(os.environ.get("TORCH_TPU_TEST_SAMPLES", "3")) > 3
 STEPS = 50
 
@@ -56,13 +56,6 @@ def minilm():
 
 
 MODELS = {"GPT": gpt, "ResNet block": resnet, **({"ViT": vit, "MiniLM": minilm} if LARGE else {})}
-
-
-@pytest.fixture(autouse=True)
-def fresh():
-    torch._dynamo.reset()
-    yield
-    torch._dynamo.reset()
 
 
 def made(name, device="tpu"):

@@ -2,7 +2,7 @@
 import pytest
 import torch
 
-pytestmark = pytest.mark.tpu
+pytestmark = [pytest.mark.tpu, pytest.mark.usefixtures("fresh_dynamo")]
 Z, X = torch.randn(3, 4, dtype=torch.complex64), torch.randn(4, 6)
 
 VIEWS = {  # y and views of it
@@ -13,13 +13,6 @@ VIEWS = {  # y and views of it
     "bits": (lambda y: [y.view(torch.int32), y.view(torch.int16).split(2)[1], y.view(torch.float64)], X),
     "slices": (lambda y: [y[1:], y.t()], X),
 }
-
-
-@pytest.fixture(autouse=True)
-def fresh():
-    torch._dynamo.reset()
-    yield
-    torch._dynamo.reset()
 
 
 def compiled(f, **kwargs):

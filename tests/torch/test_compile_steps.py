@@ -5,14 +5,7 @@ from torch import nn
 
 from torch_tpu import _C
 
-pytestmark = pytest.mark.tpu
-
-
-@pytest.fixture(autouse=True)
-def fresh():
-    torch._dynamo.reset()
-    yield
-    torch._dynamo.reset()
+pytestmark = [pytest.mark.tpu, pytest.mark.usefixtures("fresh_dynamo")]
 
 
 def settled():
