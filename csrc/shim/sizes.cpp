@@ -140,7 +140,7 @@ void register_sizes() {
   defs.def("trace_marks(Tensor x) -> int[]");
   defs.def("trace_filled(Tensor x, int[] dims, float fill) -> Tensor");
   defs.def("trace_number(Tensor x) -> ()");
-  defs.def("at_capacity(Tensor x, int[] sizes) -> (Tensor, int[])");
+  defs.def("at_capacity(Tensor(a) x, int[] sizes) -> (Tensor(a), int[])");
   defs.def("cut(Tensor full, int[] dims, int[] sizes, int[] strides) -> Tensor");
   defs.def("take_over(Tensor to, Tensor other) -> ()");
   static auto &all = *new torch::Library(torch::Library::IMPL, "torch_tpu", c10::DispatchKey::CompositeExplicitAutograd,
