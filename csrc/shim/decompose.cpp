@@ -116,7 +116,8 @@ static bool run_delivering(PyObject *fn, const char *name, PyObject *list, std::
   Py_XDECREF(list);
   if (!r && PyErr_ExceptionMatches(PyExc_KeyboardInterrupt)) {
     *why = python_error();
-    PyErr_SetInterrupt(); // the call is done another way; Python hears of the interrupt right after it
+    // The call is done another way, and this thread hears of it right after, whatever is done about signals.
+    PyThreadState_SetAsyncExc(PyThread_get_thread_ident(), PyExc_KeyboardInterrupt);
     interrupted = true;
   } else if (!r) {
     *why = python_error();
