@@ -99,7 +99,7 @@ static bool touches(const tt_window *w, const tt_call *call) {
   return false;
 }
 
-static bool holds(const tt_window *w, const tt_plan *p) {
+bool tt_join_holds(const tt_window *w, const tt_plan *p) {
   for (uint32_t r = 0; r < w->records.n; r++)
     if (operator_of(w->records.at[r].plan) == operator_of(p)) return true;
   return false;
@@ -117,7 +117,7 @@ bool tt_join_takes(const tt_plan *p, const tt_call *call) {
   if (!empty && !w->joining) takes = false;  /* a window of another thread's mode */
   else if (empty) takes = graph && begin(w, p);
   else if (!touches(w, call)) takes = false;
-  else if (graph && holds(w, p)) {
+  else if (graph && tt_join_holds(w, p)) {
     tt_error err; /* what fails is told by who reads what it was to fill */
     tt_window_flush(w, TT_FLUSH_FULL, &err);
     takes = begin(w, p);

@@ -45,6 +45,12 @@ static void mix(uint64_t *h, uint64_t v) {
   *h ^= *h >> 29;
 }
 
+/* Why a storage that is lost has nothing: the flush that was to fill it failed, or it never was here. */
+static void tell_loss(const tt_window *w, tt_error *err) {
+  if (w->failure.code) *err = w->failure;
+  else tt_fail(err, TT_FAILED_PRECONDITION, "", "the contents of a tensor are not on this machine");
+}
+
 /* ---- values ---- */
 /* What s stands for at this point of the window; NO_VALUE, with err set, if it has nothing. */
 static uint32_t value_of(tt_window *w, tt_storage *s, tt_error *err) {
@@ -52,7 +58,7 @@ static uint32_t value_of(tt_window *w, tt_storage *s, tt_error *err) {
   if (in == w) return w->pending.at[s->place].value;
   tt_buffer *b = tt_storage_take_reference(s);
   if (!b) {
-    if (s->lost) *err = w->failure;
+    if (s->lost) tell_loss(w, err);
     else tt_fail(err, TT_FAILED_PRECONDITION, "", "another thread emptied an operand at the same time");
     return NO_VALUE;
   }
@@ -104,6 +110,10 @@ tt_code tt_window_record(const tt_plan *p, const tt_call *call, tt_storage **res
   if (tt_fork_check(err)) return err->code;
   if (tt_plan_make_results(p, call, results, err)) goto failed;
   pthread_mutex_lock(&w->lock);
+  if (call->variant->graph && tt_join_holds(w, p)) { /* a graph is as long as many operators, so several of one are a loop */
+    tt_error ignored;                                /* what fails is told by who reads what it was to fill */
+    tt_window_flush(w, TT_FLUSH_FULL, &ignored);
+  }
   if (!w->records.n && !w->pending.n) begin(w, call);
   uint32_t n = p->n_operands + p->n_results, values = w->values.n, wires = w->wires.n, numbers = w->numbers.n;
   if (!ROOM(w->records, 1) || !ROOM(w->wires, n) || !ROOM(w->values, n) || !ROOM(w->pending, p->n_results) ||
@@ -297,11 +307,13 @@ tt_code tt_flush_full(tt_error *err) {
 }
 
 tt_code tt_window_failure(int device, tt_error *err) {
+  tt_error local;
   tt_window *w = tt_window_of(device);
+  if (!err) err = &local;
   pthread_mutex_lock(&w->lock);
-  if (err) *err = w->failure;
+  tell_loss(w, err);
   pthread_mutex_unlock(&w->lock);
-  return w->failure.code;
+  return err->code;
 }
 
 bool tt_windows_let_go(void) {

@@ -62,6 +62,7 @@ tt_window *tt_window_of(int device);
 tt_code tt_window_flush(tt_window *w, tt_flush_reason reason, tt_error *err); /* under its lock */
 
 /* ---- join.c ---- */
+bool tt_join_holds(const tt_window *w, const tt_plan *p); /* under its lock: a record of p's operator */
 void tt_join_ended(tt_window *w); /* under its lock, while it still has its records */
 
 /* ---- fuse.c: windows that repeat become one executable ---- */

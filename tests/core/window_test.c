@@ -211,6 +211,29 @@ TEST(test_a_window_that_fails_says_so_at_every_read_and_keeps_what_was) {
   test_let_go(c);
 }
 
+TEST(test_what_is_absent_cannot_be_read_in_any_mode) {
+  tt_error err;
+  tt_client *c;
+  tt_storage *a, *b, *r;
+  float back[4];
+  EXPECT_MADE(c = tt_client_create(test_fake(), 0, &err), err);
+  EXPECT_MADE(a = storage_of(c, 1, &err), err);
+  EXPECT_MADE(b = tt_storage_create(c, 0, sizeof back, &err), err);
+  tt_storage_base(b, TT_F32, 1, sizes);
+  tt_storage_mark_absent(b);
+  for (int fuse = 0; fuse < 2; fuse++) {
+    tt_mode_set(fuse ? TT_MODE_FUSE : TT_MODE_STRICT);
+    EXPECT(add(c, 0, a, b, &r, &err) != TT_OK && !r);
+    EXPECT(add(c, 1, a, b, NULL, &err) != TT_OK);
+    EXPECT(tt_storage_to_host(b, back, sizeof back, &err) != TT_OK);
+    EXPECT(first_of(a) == 1);
+  }
+  tt_mode_set(TT_MODE_STRICT);
+  tt_storage_release(a);
+  tt_storage_release(b);
+  test_let_go(c);
+}
+
 TEST(test_loops_without_reads_are_cut_where_they_repeat) {
   tt_error err;
   tt_client *c;
@@ -308,5 +331,25 @@ TEST(test_compiled_graphs_that_follow_one_another_are_one_program) {
     for (int i = 0; i < 3; i++) tt_storage_release(made[i]);
   }
   for (int i = 0; i < 4; i++) tt_storage_release(x[i]);
+  test_let_go(c);
+}
+
+TEST(test_a_loop_of_graphs_is_not_one_program) {
+  tt_error err;
+  tt_client *c;
+  tt_storage *x[3];
+  EXPECT_MADE(c = tt_client_create(test_fake(), 0, &err), err);
+  for (int i = 0; i < 3; i++) EXPECT_MADE(x[i] = storage_of(c, (float)(1 << i), &err), err);
+  tt_mode_set(TT_MODE_FUSE);
+  for (int step = 0; step < 4; step++) {
+    int64_t before = executions();
+    EXPECT_OK(add(c, GRAPH, x[0], x[1], NULL, &err), err);
+    EXPECT_INT(executions() - before, step ? 1 : 0); /* the step before; nobody reads */
+    EXPECT_OK(add(c, GRAPH + 1, x[0], x[2], NULL, &err), err);
+    EXPECT_INT(executions() - before, step ? 1 : 0);
+  }
+  EXPECT(first_of(x[0]) == 1 + 4 * (2 + 4));
+  tt_mode_set(TT_MODE_STRICT);
+  for (int i = 0; i < 3; i++) tt_storage_release(x[i]);
   test_let_go(c);
 }

@@ -21,6 +21,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
 from .. import _C
+from .._internal.execution_mode import set_eager_mode
 
 
 @dataclasses.dataclass
@@ -232,7 +233,8 @@ def lower(made: Record) -> Program:
     operands = [[_absent(made.tensors[i]) for i in part] for part in at]
     _C.show_programs(True, True)
     try:
-        torch.ops.torch_tpu.graph_call(handle, *operands)
+        with set_eager_mode("strict"):  # it is compiled here and now, without what Debug mode checks
+            torch.ops.torch_tpu.graph_call(handle, *operands)
     except RuntimeError as e:
         if isinstance(e, NotImplementedError):
             raise
