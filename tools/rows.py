@@ -91,17 +91,20 @@ def write(path, text):
 
 def check(rows):
     import torch
+    import torch_tpu  # noqa: F401  (our own operators)
     rules = set(re.findall(r"tt_rule (rule_\w+);", print_rules()))
     bad = 0
     for n, f in sorted(rows.items()):
         base, _, overload = n.partition(".")
         problem = None
+        if "::" not in n:  # rows of our own operators name the library they are in
+            base, n = "aten::" + base, "aten::" + n
         try:
-            schemas = torch._C._jit_get_schemas_for_operator("aten::" + base)
+            schemas = torch._C._jit_get_schemas_for_operator(base)
             if overload not in [s.overload_name for s in schemas]:
                 problem = "torch has no such overload"
-            elif torch._C._dispatch_has_kernel_for_dispatch_key("aten::" + n, "CompositeImplicitAutograd") \
-                    and not torch._C._dispatch_has_kernel_for_dispatch_key("aten::" + n, "Autograd"):  # silu_backward has both
+            elif torch._C._dispatch_has_kernel_for_dispatch_key(n, "CompositeImplicitAutograd") \
+                    and not torch._C._dispatch_has_kernel_for_dispatch_key(n, "Autograd"):  # silu_backward has both
                 problem = "composite: a row would cut autograd"
         except RuntimeError as e:
             problem = str(e)

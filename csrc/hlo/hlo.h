@@ -140,6 +140,15 @@ typedef struct hlo_scatter_dims {
 /* op: as hlo_reduce, or "replace". Indices out of range write nothing. */
 hlo hlo_scatter(hlo_module *m, const char *op, hlo x, hlo indices, hlo updates, const hlo_scatter_dims *d);
 
+/* ---- between the replicas of a program (collective.c) ---- ids: count rows of size replicas, which are all there are */
+typedef struct hlo_groups { int64_t count, size; const int64_t *ids; } hlo_groups;
+hlo hlo_all_reduce(hlo_module *m, const char *op /* as hlo_reduce */, hlo x, const hlo_groups *g);
+hlo hlo_reduce_scatter(hlo_module *m, const char *op, hlo x, int dim, const hlo_groups *g);
+hlo hlo_all_gather(hlo_module *m, hlo x, int dim, const hlo_groups *g);
+hlo hlo_all_to_all(hlo_module *m, hlo x, int split, int concat, const hlo_groups *g);
+hlo hlo_collective_broadcast(hlo_module *m, hlo x, const hlo_groups *g); /* from the first of each group */
+hlo hlo_collective_permute(hlo_module *m, hlo x, int n, const int64_t *from, const int64_t *to);
+
 /* ---- contractions ---- precision: 0 highest, 1 high, 2 default */
 typedef struct hlo_dot_dims {
   int n_batch, n_contract;
@@ -175,6 +184,8 @@ hlo hlo_count(hlo_module *m, hlo x, int n_dims, const int *dims, tt_dtype t);
 hlo hlo_concat_sized(hlo_module *m, int n, const hlo *xs, int dim, int64_t length);
 
 /* ---- the rest ---- */
+/* The same values, which the compiler neither moves across each other nor merges with what it knew them by. */
+void hlo_optimization_barrier(hlo_module *m, int n, const hlo *xs, hlo *results);
 /* Random bits by counter (THREE_FRY): state is ui64[2], t an unsigned dtype. *state_out, which may be NULL, gets the
  * next state. */
 hlo hlo_random_bits(hlo_module *m, hlo state, tt_dtype t, int rank, const int64_t *dims, hlo *state_out);

@@ -4,6 +4,17 @@
  * plugin has which is the caller's business. */
 #include "hlo/module.h"
 
+void hlo_optimization_barrier(hlo_module *m, int n, const hlo *xs, hlo *results) {
+  for (int i = 0; i < n; i++) results[i] = NULL;
+  hlo *made = hlo_alloc(m, (size_t)n * sizeof *made);
+  if (!made || !hlo_ready(m, "optimization_barrier", n, xs)) return;
+  for (int i = 0; i < n; i++)
+    if (!(made[i] = hlo_new(m, xs[i]->dtype, xs[i]->rank, xs[i]->dims))) return;
+  hlo_open_generic(m, "optimization_barrier", n, made, n, xs);
+  hlo_put_signature(m, n, xs, n, made);
+  memcpy(results, made, (size_t)n * sizeof *results);
+}
+
 hlo hlo_random_bits(hlo_module *m, hlo state, tt_dtype t, int rank, const int64_t *dims, hlo *state_out) {
   if (state_out) *state_out = NULL;
   if (!hlo_ready(m, "rng_bit_generator", 1, &state)) return NULL;

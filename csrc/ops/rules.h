@@ -38,6 +38,15 @@ tt_rule rule_softplus_backward;
 tt_rule rule_tanh_backward;
 tt_rule rule_threshold;
 
+/* collective.c */
+tt_rule rule_all_gather;
+tt_rule rule_all_reduce;
+tt_rule rule_all_to_all;
+tt_rule rule_barrier;
+tt_rule rule_collective_broadcast;
+tt_rule rule_collective_permute;
+tt_rule rule_reduce_scatter;
+
 /* compact.c */
 tt_rule rule_bincount;
 tt_rule rule_masked_select;

@@ -89,7 +89,12 @@ Entry &entry_of(const c10::OperatorHandle &op) {
       for (Entry *other : entries())
         if (&other->handle.schema() == key) place = other;
     }
-    if (!place) place = keep(make_entry(op));
+    if (!place) {
+      auto made = make_entry(op);
+      const tt_op *row = tt_op_find(made->name.c_str()); // of an operator of ours: its schema is the row's
+      if (row) made->variant.op = row;
+      place = keep(std::move(made));
+    }
     e = place;
   }
   return *e;

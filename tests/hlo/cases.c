@@ -464,6 +464,20 @@ static void for_tpu(hlo_module *m, hlo_case_result *o) {
   put(o, hlo_fft(m, z, "RFFT", 1, (int64_t[]){6}));
 }
 
+/* Of one group of one replica, which is what compiles on one device; the Python tests have more. */
+static void collectives(hlo_module *m, hlo_case_result *o) {
+  hlo x = hlo_parameter(m, TT_F32, DIMS(6, 4)), b = hlo_parameter(m, TT_BOOL, DIMS(3)), both[] = {x, b};
+  hlo_groups g = {1, 1, (int64_t[]){0}};
+  put(o, hlo_all_reduce(m, "add", x, &g));
+  put(o, hlo_all_reduce(m, "and", b, &g));
+  put(o, hlo_reduce_scatter(m, "maximum", x, 1, &g));
+  put(o, hlo_all_gather(m, x, 0, &g));
+  put(o, hlo_all_to_all(m, x, 0, 1, &g));
+  put(o, hlo_collective_permute(m, x, 1, (int64_t[]){0}, (int64_t[]){0}));
+  hlo_optimization_barrier(m, 2, both, o->results + o->n);
+  o->n += 2;
+}
+
 static void nothing(hlo_module *m, hlo_case_result *o) {
   hlo_parameter(m, TT_F32, DIMS(3));
   (void)o;
@@ -480,6 +494,7 @@ const hlo_case hlo_cases[] = {
   {"binary", binary},
   {"bitcast", bitcast},
   {"chlo", chlo},
+  {"collectives", collectives},
   {"compare", compare},
   {"constants", constants},
   {"control", control},

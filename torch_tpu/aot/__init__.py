@@ -22,12 +22,13 @@ import pathlib
 import re
 
 from .. import _C
-from . import count, estimate as _estimate, trace
+from . import count, estimate as _estimate, sharded as _sharded, trace
+from .sharded import mesh, shard
 from .topology import CHIPS, GIB, Topology, libtpu, topology as _topology
 from .trace import fake
 
 topology = _topology
-__all__ = ["CHIPS", "Compiled", "Memory", "OutOfMemory", "Topology", "compile", "fake", "topology"]
+__all__ = ["CHIPS", "Compiled", "Memory", "OutOfMemory", "Topology", "compile", "fake", "mesh", "shard", "topology"]
 
 
 class OutOfMemory(MemoryError):
@@ -57,11 +58,11 @@ class Memory:
 class Compiled:
     """A program compiled for a topology.
 
-    topology, program (StableHLO text), inputs (trace.Program: which tensor each parameter is), memory (Memory), cost (count.Cost),
+    topology, devices (how many the program is for, each its own arguments), program (StableHLO text), inputs (trace.Program: which tensor each parameter is), memory (Memory), cost (count.Cost),
     estimate (estimate.Estimate), plugin_cost: libtpu's own analysis, which counts a loop's body once and leaves transfers out."""
 
-    def __init__(self, handle, traced, where):
-        self._handle, self.inputs, self.topology, self.program = handle, traced, where, traced.text
+    def __init__(self, handle, traced, where, devices=1):
+        self._handle, self.inputs, self.topology, self.program, self.devices = handle, traced, where, traced.text, devices
         self.counter = count.Counter(traced.text)
         self.cost = self.counter.cost
         m = _C.aot_memory(handle)
@@ -102,8 +103,11 @@ def _out_of_memory(error, where, traced):
         + "; smaller batches, checkpointing or parameters sharded over devices take less.", needed, where.memory)
 
 
-def compile(fn, args=(), *, topology, options=None):
-    """Compiles one call fn(*args), of a module or a function of tensors, a whole training step included, for one device of a topology.
+def compile(fn, args=(), *, topology, mesh=None, options=None):
+    """Compiles one call fn(*args), of a module or a function of tensors, a whole training step included, for a topology.
+
+    The program is for one device, or, in a world of several ranks (aot.mesh makes one), for each of them: what this rank does to its parts of
+    DTensors, with collectives between all. mesh: the DeviceMesh, where its groups are not those of plain axes.
 
     fn: what modules and optimizers it uses is found by what it does; tensors that it writes (parameters, optimizer state,
     buffers) are given their new values in place. They, and args, may be of any device, or made under fake(), which
@@ -111,10 +115,13 @@ def compile(fn, args=(), *, topology, options=None):
     Returns Compiled. Raises ValueError (unknown topology, unknown option), OutOfMemory, NotImplementedError (what it does is not one
     program: it reads values, or its sizes depend on data)."""
     where = topology if isinstance(topology, Topology) else _topology(topology)
-    traced = trace.lower(trace.record(fn, tuple(args)))
+    devices = _sharded.world_size()
+    if devices > len(where.devices):
+        raise ValueError(f"the world has {devices} ranks, and {where.name} only {len(where.devices)} devices")
+    traced = trace.lower(trace.record(fn, tuple(args), [mesh] if mesh is not None else []))
     text = ",".join(f"{k}={str(v).lower() if isinstance(v, bool) else v}" for k, v in (options or {}).items())
     try:
-        handle = _C.aot_compile(libtpu(), where.name, traced.text, 1, text or None)
+        handle = _C.aot_compile(libtpu(), where.name, traced.text, devices, text or None)
     except MemoryError as e:
         raise _out_of_memory(e, where, traced) or e from None
-    return Compiled(handle, traced, where)
+    return Compiled(handle, traced, where, devices)

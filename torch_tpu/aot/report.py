@@ -22,7 +22,7 @@ def gib(n):
 def rows(c):
     """[(what, value)] of a Compiled."""
     m, e = c.memory, c.estimate
-    return [("topology", f"{c.topology.name}: {c.topology.chips} chips, compiled for one of {len(c.topology.devices)} devices"),
+    return [("topology", f"{c.topology.name}: {c.topology.chips} chips, compiled for {c.devices if c.devices > 1 else 'one'} of {len(c.topology.devices)} devices"),
             ("memory", f"{gib(m.total)} of {gib(m.available)} ({m.total / m.available:.0%})"),
             ("  arguments", gib(m.arguments)), ("  outputs", gib(m.outputs)), ("  temporaries", gib(m.temporaries)), ("  code", gib(m.code)),
             ("operations", f"{amount(c.cost.flops, 'FLOP')}, of matrix products {amount(sum(c.cost.matrix.values()), 'FLOP')}"),

@@ -18,10 +18,11 @@ from torch._prims_common import make_contiguous_strides_for
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
+from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from .. import _C
 from .._internal.execution_mode import set_eager_mode
+from . import collectives, sharded
 
 
 @dataclasses.dataclass
@@ -87,7 +88,7 @@ def _known_names(fn):
         except TypeError:  # not a Python function
             return {}
         modules = {k + ".": v for k, v in {**seen.globals, **seen.nonlocals}.items() if isinstance(v, torch.nn.Module)}
-    return {id(x): prefix + name for prefix, m in modules.items() for name, x in [*m.named_parameters(), *m.named_buffers()]}
+    return {id(sharded.local(x)): prefix + name for prefix, m in modules.items() for name, x in [*m.named_parameters(), *m.named_buffers()]}
 
 
 _LIBRARIES = tuple(str(pathlib.Path(f).parent) for f in (torch.__file__, __file__))
@@ -110,22 +111,25 @@ class _Places(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
-def record(fn, args):
-    """Records a call of fn(*args), a module or a function, after one more that makes what is made once (optimizer state)."""
+def record(fn, args, meshes=()):
+    """Records a call of fn(*args), a module or a function, after one more that makes what is made once (optimizer state). Of DTensors
+    it has the parts of this rank; meshes: DeviceMeshes whose groups its collectives may name, besides regular ones."""
     module = fn if isinstance(fn, torch.nn.Module) else None
-    held = [*module.parameters(), *module.buffers()] if module is not None else []
-    given = tree_flatten(args)[0]
-    mode = next((x.fake_mode for x in [*given, *held] if isinstance(x, FakeTensor)), _MODE)
+    held = [sharded.local(x) for x in (*module.parameters(), *module.buffers())] if module is not None else []
+    given, spec = tree_flatten(args)
+    parts = [sharded.local(x) for x in given]
+    mode = next((x.fake_mode for x in [*parts, *held] if isinstance(x, FakeTensor)), _MODE)
     names = _known_names(fn)
     if not all(_is_fake(x) for x in held):
         stand_ins = {id(x): _stand_in(mode, x) for x in held}
         names = {id(stand_ins[i]): name for i, name in names.items()}
         state = {n: stand_ins[id(x)] for named in (module.named_parameters, module.named_buffers) for n, x in named(remove_duplicate=False)}
         fn = lambda *a: torch.func.functional_call(module, state, a)  # noqa: E731
-    flat, spec = tree_flatten(tree_map(lambda x: _stand_in(mode, x), args))
+    flat = [_stand_in(mode, x) for x in parts]
 
     def call(*values):
-        return tree_flatten(fn(*tree_unflatten(values, spec)))[0]
+        made = fn(*tree_unflatten([sharded.wrapped_as(x, like) for x, like in zip(values, given)], spec))
+        return [sharded.local(x) for x in tree_flatten(made)[0]]
 
     def placed(*values):
         with _Places():
@@ -135,7 +139,9 @@ def record(fn, args):
         call(*flat)
         with fx_traceback.preserve_node_meta():
             graph = make_fx(placed, tracing_mode="real")(*flat)
-    return _lifted(graph, flat, names)
+    made = _lifted(graph, flat, names)
+    collectives.replace(made.module, collectives.Groups(meshes))
+    return made
 
 
 def _lifted(module, flat, known):
