@@ -135,7 +135,9 @@ tt_code tt_plan_run(const tt_plan *p, const tt_call *call, tt_storage **results,
   }
   for (uint32_t i = 0; i < n_results; i++) {
     const tt_destination *d = &p->destinations[i];
-    tt_storage_put(d->is_slot ? call->slots[d->index] : results[d->index], outs[i]);
+    tt_storage *s = d->is_slot ? call->slots[d->index] : results[d->index];
+    tt_window_forget(s); /* of what is written without being read, a window may still have older contents */
+    tt_storage_put(s, outs[i]);
   }
   for (uint32_t k = 0; p->shapes && k < p->n_outputs; k++)
     if (results[k]) results[k]->padded = p->shapes[k].padded; /* nobody has seen it yet */

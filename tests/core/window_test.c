@@ -9,19 +9,11 @@
 static const int64_t sizes[1] = {4}, strides[1] = {1};
 
 static void rule_add(tt_ctx *c) { c->result[0] = hlo_binary(c->m, "add", tt_in(c, 0), tt_in(c, 1)); }
+static void rule_copy(tt_ctx *c) { c->result[0] = tt_in(c, 1); }
+static const tt_op copy_row = {"copy_", rule_copy, "", PROMOTE_DEFAULT, 0, "other"};
 static const tt_op row = {"add.Tensor", rule_add, "", PROMOTE_DEFAULT, 0, "self + other"};
 
-/* a + b, or a += b where result is NULL, as one of `kinds` operators that differ in name only; from KINDS on as graphs. */
-enum { KINDS = 3, GRAPH = KINDS };
-static tt_code add(tt_client *c, int kind, tt_storage *a, tt_storage *b, tt_storage **result, tt_error *err) {
-  static tt_variant variants[2 * (KINDS + 2)];
-  tt_variant *v = &variants[2 * kind + !result];
-  if (!v->id) {
-    *v = (tt_variant){.op = &row, .name = result ? "add" : "add_", .id = tt_variant_new_id(), .n_args = 2, .n_results = 1,
-                      .written = !result, .graph = kind >= GRAPH};
-    memset(v->alias, -1, sizeof v->alias);
-    v->alias[0] = result ? -1 : 0;
-  }
+static tt_code call_of(tt_client *c, const tt_variant *v, tt_storage *a, tt_storage *b, tt_storage **result, tt_error *err) {
   tt_tensor self = {.storage = a, .sizes = sizes, .strides = strides, .dtype = TT_F32, .rank = 1}, other = self;
   other.storage = b;
   tt_arg args[2] = {{.tag = TT_ARG_TENSOR, .tensor = &self}, {.tag = TT_ARG_TENSOR, .tensor = &other}};
@@ -34,6 +26,20 @@ static tt_code add(tt_client *c, int kind, tt_storage *a, tt_storage *b, tt_stor
   code = p ? tt_plan_run(p, &call, result, err) : err->code;
   tt_call_end(&call);
   return code;
+}
+
+/* a + b, or a += b where result is NULL, as one of `kinds` operators that differ in name only; from KINDS on as graphs. */
+enum { KINDS = 3, GRAPH = KINDS };
+static tt_code add(tt_client *c, int kind, tt_storage *a, tt_storage *b, tt_storage **result, tt_error *err) {
+  static tt_variant variants[2 * (KINDS + 2)];
+  tt_variant *v = &variants[2 * kind + !result];
+  if (!v->id) {
+    *v = (tt_variant){.op = &row, .name = result ? "add" : "add_", .id = tt_variant_new_id(), .n_args = 2, .n_results = 1,
+                      .written = !result, .graph = kind >= GRAPH};
+    memset(v->alias, -1, sizeof v->alias);
+    v->alias[0] = result ? -1 : 0;
+  }
+  return call_of(c, v, a, b, result, err);
 }
 
 static tt_storage *storage_of(tt_client *c, float v, tt_error *err) {
@@ -185,6 +191,32 @@ TEST(test_strict_calls_see_what_windows_are_to_fill) {
   tt_storage_release(b);
   tt_storage_release(r);
   tt_storage_release(s);
+  test_let_go(c);
+}
+
+/* a = b: a is not read. */
+static tt_code overwrite(tt_client *c, tt_storage *a, tt_storage *b, tt_error *err) {
+  static tt_variant v;
+  if (!v.id) v = (tt_variant){.op = &copy_row, .name = "copy_", .id = tt_variant_new_id(), .n_args = 2, .n_results = 1, .written = 1};
+  return call_of(c, &v, a, b, NULL, err);
+}
+
+TEST(test_what_a_strict_call_overwrites_is_not_filled_by_a_window) {
+  tt_error err;
+  tt_client *c;
+  tt_storage *a, *b, *r;
+  EXPECT_MADE(c = tt_client_create(test_fake(), 0, &err), err);
+  EXPECT_MADE(a = storage_of(c, 1, &err), err);
+  EXPECT_MADE(b = storage_of(c, 2, &err), err);
+  tt_mode_set(TT_MODE_FUSE);
+  EXPECT_OK(add(c, 0, a, b, &r, &err), err);
+  EXPECT_OK(add(c, 1, a, b, NULL, &err), err);
+  tt_mode_set(TT_MODE_STRICT);
+  EXPECT_OK(overwrite(c, r, b, &err), err);
+  EXPECT(first_of(a) == 3 && first_of(r) == 2);
+  tt_storage_release(a);
+  tt_storage_release(b);
+  tt_storage_release(r);
   test_let_go(c);
 }
 
