@@ -4,6 +4,7 @@ A JAX model is a function of the torch model's own state, {name: array}: both st
 cannot have layers that the original has not. Written as a user of JAX would: plain jax.numpy and lax, nothing tuned."""
 
 import torch
+import torch_tpu
 from torch import nn
 from torch.nn import functional as F
 
@@ -230,9 +231,11 @@ def loss_of(model, x, y):
 
 def torch_step(model, x, y, rate=1e-4, compiler=None):
     """A function of no arguments: one step of AdamW, returning its loss, a tensor. compiler: a backend of
-    torch.compile, which then gets the loss (with its backward) and the optimizer's step."""
+    torch.compile, which then gets the loss (with its backward) and the optimizer's step; "whole": torch_tpu.compile_step."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=rate)
     loss_function, update = loss_of, optimizer.step
+    if compiler == "whole":
+        return torch_tpu.compile_step(torch_step(model, x, y, rate), fullgraph=True)
     if compiler:
         loss_function, update = (
             torch.compile(loss_of, backend=compiler),

@@ -38,6 +38,9 @@ def explain(fn=None, *args, **kwargs):
 
 
 def __getattr__(name):
+    if name == "compile_step":
+        from .compile.step import compile_step
+        return compile_step
     if name == "eager_mode":  # the calling thread's mode: equal to "strict", "debug" or "fuse"
         from ._internal import execution_mode
         return execution_mode.eager_mode

@@ -15,4 +15,6 @@ PyObject *aot_memory(PyObject *self, PyObject *capsule);
 PyObject *aot_costs(PyObject *self, PyObject *capsule);
 PyObject *aot_serialize(PyObject *self, PyObject *capsule);
 PyObject *aot_optimized(PyObject *self, PyObject *capsule);
+/* watch.c */
+PyObject *first_changed(PyObject *self, PyObject *list);
 #endif

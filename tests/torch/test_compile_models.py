@@ -108,3 +108,15 @@ def test_fifty_training_steps(name, counted, native):
         eager = stepper(*made(name, device))
         torch.testing.assert_close(got, torch.stack([eager() for _ in range(STEPS)]).cpu(), rtol=2e-3, atol=2e-4)
     assert got[-1] < 0.7 * got[0], got
+
+
+@pytest.mark.strict("counts executions, which fuse puts off")
+@pytest.mark.parametrize("name", MODELS)
+def test_fifty_steps_of_one_program(name, counted, native):
+    step = torch_tpu.compile_step(stepper(*made(name)), fullgraph=True)
+    got = [step()]
+    with counted() as c:
+        got += [step() for _ in range(STEPS - 1)]
+    assert c.built == 0 and c.executions == STEPS - 1
+    eager = stepper(*made(name, "cpu"))
+    torch.testing.assert_close(torch.stack(got).cpu(), torch.stack([eager() for _ in range(STEPS)]), rtol=2e-3, atol=2e-4)

@@ -1,0 +1,76 @@
+/* watch.c: whether what a traced step depended on in Python is still as it was: a list of places and of what stood there,
+ * looked through without running any of the user's code. One lookup and one comparison of pointers for each. */
+#include "python/python.h"
+
+enum { ITEM, LENGTH, ATTRIBUTE, CELL };
+
+/* Numbers, strings and the like are the same if they are equal; all else only if it is the same object. */
+static int is_same(PyObject *now, PyObject *before) {
+  if (now == before) return 1;
+  if (!now || Py_TYPE(now) != Py_TYPE(before)) return 0;
+  bool plain = PyFloat_CheckExact(now) || PyLong_CheckExact(now) || PyUnicode_CheckExact(now) || PyTuple_CheckExact(now) ||
+               PyComplex_CheckExact(now) || PyBytes_CheckExact(now);
+  if (PyTuple_CheckExact(now)) {
+    Py_ssize_t n = PyTuple_GET_SIZE(now);
+    if (n != PyTuple_GET_SIZE(before)) return 0;
+    for (Py_ssize_t i = 0; i < n; i++) {
+      int same = is_same(PyTuple_GET_ITEM(now, i), PyTuple_GET_ITEM(before, i));
+      if (same != 1) return same;
+    }
+    return 1;
+  }
+  return plain ? PyObject_RichCompareBool(now, before, Py_EQ) : 0;
+}
+
+/* 1, 0, or -1 with the exception set. place: (kind, container, key, value, ...) */
+static int holds(PyObject *place) {
+  if (!PyTuple_Check(place) || PyTuple_GET_SIZE(place) < 4) {
+    PyErr_SetString(PyExc_TypeError, "expected (kind, container, key, value)");
+    return -1;
+  }
+  PyObject *in = PyTuple_GET_ITEM(place, 1), *key = PyTuple_GET_ITEM(place, 2), *value = PyTuple_GET_ITEM(place, 3);
+  switch (PyLong_AsLong(PyTuple_GET_ITEM(place, 0))) {
+    case ITEM:
+      if (PyDict_Check(in)) {
+        PyObject *now = PyDict_GetItemWithError(in, key);
+        return !now && PyErr_Occurred() ? -1 : is_same(now, value);
+      }
+      if (PyList_Check(in)) {
+        Py_ssize_t i = PyLong_AsSsize_t(key);
+        if (i == -1 && PyErr_Occurred()) return -1;
+        return i >= 0 && i < PyList_GET_SIZE(in) && is_same(PyList_GET_ITEM(in, i), value);
+      }
+      break;
+    case LENGTH: {
+      Py_ssize_t n = PyObject_Size(in);
+      return n < 0 ? -1 : n == PyLong_AsSsize_t(value);
+    }
+    case ATTRIBUTE: {
+      PyObject *now = PyObject_GetAttr(in, key);
+      if (!now && PyErr_ExceptionMatches(PyExc_AttributeError)) {
+        PyErr_Clear();
+        return 0;
+      }
+      int same = now ? is_same(now, value) : -1;
+      Py_XDECREF(now);
+      return same;
+    }
+    case CELL:
+      if (PyCell_Check(in)) return is_same(PyCell_GET(in), value);
+      break;
+    default: break;
+  }
+  if (!PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "not a place that can be watched");
+  return -1;
+}
+
+PyObject *first_changed(PyObject *self, PyObject *list) {
+  (void)self;
+  if (!PyList_Check(list)) return PyErr_Format(PyExc_TypeError, "expected a list, got %s", Py_TYPE(list)->tp_name);
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); i++) {
+    int same = holds(PyList_GET_ITEM(list, i));
+    if (same < 0) return NULL;
+    if (!same) return PyLong_FromSsize_t(i);
+  }
+  Py_RETURN_NONE;
+}

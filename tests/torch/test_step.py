@@ -1,0 +1,316 @@
+"""torch_tpu.compile_step: a whole training step is one execution, and equals eager's."""
+import os
+import warnings
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+import torch_tpu
+
+pytestmark = [pytest.mark.tpu]
+ALL = int(os.environ.get("TORCH_TPU_TEST_SAMPLES", "3")) > 3  # make test-all
+
+
+def net(device, dropout=0.0):
+    torch.manual_seed(1)
+    m = nn.Sequential(nn.Linear(6, 8), nn.GELU(), nn.Dropout(dropout), nn.LayerNorm(8), nn.Linear(8, 3)).to(device)
+    return m, torch.randn(5, 6).to(device), torch.randn(5, 3).to(device)
+
+
+def plain(m, optimizer, clip=None):
+    def step(x, y):
+        optimizer.zero_grad()
+        loss = F.mse_loss(m(x), y)
+        loss.backward()
+        if clip:
+            nn.utils.clip_grad_norm_(m.parameters(), clip)
+        optimizer.step()
+        return loss
+
+    return step
+
+
+def same_models(m, reference, rtol=1e-3, atol=1e-5):
+    for p, w in zip(m.parameters(), reference.parameters()):
+        torch.testing.assert_close(p.cpu(), w, rtol=rtol, atol=atol)
+        if w.grad is not None:
+            torch.testing.assert_close(p.grad.cpu(), w.grad, rtol=rtol, atol=atol)
+    for b, w in zip(m.buffers(), reference.buffers()):
+        torch.testing.assert_close(b.cpu(), w, rtol=rtol, atol=atol)
+
+
+OPTIMIZERS = {
+    "SGD": lambda p: torch.optim.SGD(p, lr=0.1),
+    "SGD momentum": lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, nesterov=True, weight_decay=1e-2),
+    "AdamW": lambda p: torch.optim.AdamW(p, lr=1e-2),
+    "AdamW amsgrad": lambda p: torch.optim.AdamW(p, lr=1e-2, amsgrad=True),
+    "AdamW fused": lambda p: torch.optim.AdamW(p, lr=1e-2, fused=True),
+    "AdamW for": lambda p: torch.optim.AdamW(p, lr=1e-2, foreach=False),
+    "Adam": lambda p: torch.optim.Adam(p, lr=1e-2, weight_decay=1e-2),
+    "RMSprop": lambda p: torch.optim.RMSprop(p, lr=1e-3, momentum=0.5),
+    "Adagrad": lambda p: torch.optim.Adagrad(p, lr=1e-2),
+    "Adadelta": lambda p: torch.optim.Adadelta(p, lr=1.0),
+    "Adamax": lambda p: torch.optim.Adamax(p, lr=1e-2),
+    "NAdam": lambda p: torch.optim.NAdam(p, lr=1e-2),
+    "RAdam": lambda p: torch.optim.RAdam(p, lr=1e-2),
+    "Rprop": lambda p: torch.optim.Rprop(p, lr=1e-3),
+    "ASGD": lambda p: torch.optim.ASGD(p, lr=1e-2),
+}
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS if ALL else ["SGD momentum", "AdamW", "AdamW fused", "NAdam"])
+@pytest.mark.strict("counts executions, which fuse puts off")
+def test_a_step_is_one_execution_and_rates_are_operands(name, counted, native):
+    sides = []
+    for device in ("cpu", "tpu"):
+        m, x, y = net(device)
+        optimizer = OPTIMIZERS[name](m.parameters())
+        step = plain(m, optimizer, clip=0.5)
+        sides.append([m, x, y, torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.9), torch_tpu.compile_step(step, fullgraph=True) if device == "tpu" else step])
+    losses = [[], []]
+
+    def train(n):
+        for _ in range(n):
+            for (m, x, y, schedule, step), seen in zip(sides, losses):
+                seen.append(step(x, y).detach())
+                schedule.step()
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # schedules that step first
+        train(3)
+        with counted() as c:
+            train(5)
+    assert c.executions == 5 and c.built == 0
+    torch.testing.assert_close(torch.stack(losses[1]).cpu(), torch.stack(losses[0]), rtol=1e-4, atol=1e-5)
+    same_models(sides[1][0], sides[0][0])
+
+
+def test_dropout_draws_eagers_numbers():
+    seen = []
+    for compiled in (False, True):
+        m, x, y = net("tpu", dropout=0.5)
+        step = plain(m, torch.optim.SGD(m.parameters(), lr=0.1))
+        step = torch_tpu.compile_step(step, fullgraph=True) if compiled else step
+        torch.manual_seed(5)
+        seen.append([step(x, y).item() for _ in range(6)] + torch.rand(3, device="tpu").tolist())
+    torch.testing.assert_close(torch.tensor(seen[0]), torch.tensor(seen[1]), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.strict("counts executions, which fuse puts off")
+def test_what_it_refers_to_is_looked_at_before_each_call(counted):
+    m, x, y = net("tpu", dropout=0.5)
+    optimizer = torch.optim.SGD(m.parameters(), lr=0.1)
+    scale = 1.0
+
+    @torch_tpu.compile_step(fullgraph=True)
+    def step(x, y):
+        optimizer.zero_grad()
+        loss = F.mse_loss(m(x), y) * scale
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    step(x, y), step(x, y)
+    assert step.programs == 1
+    m.eval()
+    with torch.no_grad():
+        want = F.mse_loss(m(x), y).item()
+    assert abs(step(x, y).item() - want) < 1e-5 and step.programs == 2
+    scale = 2.0
+    with torch.no_grad():
+        want = 2 * F.mse_loss(m(x), y).item()
+    assert abs(step(x, y).item() - want) < 1e-5 and step.programs == 3
+    m[0].weight.requires_grad_(False)
+    before = m[0].weight.clone()
+    step(x, y)
+    assert step.programs == 4 and torch.equal(m[0].weight, before)
+    m[0].weight.requires_grad_(True)
+    with counted() as c:
+        step(x, y)
+    assert step.programs == 4 and c.executions == 1
+    m[0].weight = nn.Parameter(torch.zeros_like(m[0].weight))  # the optimizer has the old one
+    with torch.no_grad():
+        want = 2 * F.mse_loss(m(x), y).item()
+    assert abs(step(x, y).item() - want) < 1e-5 and step.programs == 5
+    optimizer.param_groups[0]["momentum"] = 0.5
+    step(x, y), step(x, y)
+    assert optimizer.state[m[0].bias]["momentum_buffer"].device.type == "tpu"
+    m[0].register_forward_hook(lambda module, inputs, result: result * 0)
+    with torch.no_grad():
+        want = 2 * F.mse_loss(m(x), y).item()
+    assert abs(step(x, y).item() - want) < 1e-5
+
+
+def test_shapes_and_numbers_of_arguments():
+    m, _, _ = net("tpu")
+    forward = torch_tpu.compile_step(lambda x, n=2, *, parts: [m(x) * n, {"sum": sum(p.sum() for p in parts)}, n, "text"], fullgraph=True)
+    for _ in range(2):
+        for size in (5, 7):
+            for n in (2, 3.5):
+                x = torch.randn(size, 6, device="tpu")
+                y, d, k, text = forward(x, n, parts=[x, x[0]])
+                torch.testing.assert_close(y, m(x).detach() * n)
+                torch.testing.assert_close(d["sum"], x.sum() + x[0].sum())
+                assert (k, text) == (n, "text") and not y.requires_grad
+    assert forward.programs == 4
+
+
+def test_gradients_that_accumulate():
+    for reset in ("outside", "never", "to zero"):
+        models = []
+        for device in ("cpu", "tpu"):
+            m, x, y = net(device)
+            optimizer = torch.optim.SGD(m.parameters(), lr=0.01)
+
+            def step(x, y, m=m, optimizer=optimizer):
+                if reset == "to zero":
+                    optimizer.zero_grad(set_to_none=False)
+                (m(x) - y).square().sum().backward()
+                optimizer.step()
+
+            step = torch_tpu.compile_step(step, fullgraph=True) if device == "tpu" else step
+            for _ in range(5):
+                if reset == "outside":
+                    optimizer.zero_grad()
+                step(x, y)
+            models.append(m)
+        same_models(models[1], models[0])
+
+
+def test_gradients_are_kept_by_who_has_them():
+    m, x, y = net("tpu")
+    step = torch_tpu.compile_step(plain(m, torch.optim.SGD(m.parameters(), lr=0.1)), fullgraph=True)
+    step(x, y)
+    kept = m[0].weight.grad
+    was = kept.clone()
+    step(x * 2, y)
+    assert torch.equal(kept, was) and not torch.equal(m[0].weight.grad, was)
+
+
+def test_batch_norm_and_a_frozen_part():
+    models = []
+    for device in ("cpu", "tpu"):
+        torch.manual_seed(2)
+        m = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Linear(64, 2)).to(device)
+        m[0].requires_grad_(False)
+        x, y = torch.randn(4, 3, 6, 6).to(device), torch.tensor([0, 1, 1, 0]).to(device)
+        optimizer = torch.optim.AdamW(m.parameters(), lr=1e-2)
+
+        def step(x, y, m=m, optimizer=optimizer):
+            optimizer.zero_grad()
+            F.cross_entropy(m(x), y).backward()
+            optimizer.step()
+
+        step = torch_tpu.compile_step(step, fullgraph=True) if device == "tpu" else step
+        for _ in range(4):
+            step(x, y)
+        models.append(m)
+    same_models(models[1], models[0])
+    assert models[1][1].num_batches_tracked.item() == 4 and models[1][0].weight.grad is None
+
+
+def test_what_cannot_be_one_program_runs_as_ever():
+    m, x, y = net("tpu")
+    reference, xc, yc = net("cpu")
+    optimizer, theirs = torch.optim.AdamW(m.parameters(), lr=1e-2), torch.optim.AdamW(reference.parameters(), lr=1e-2)
+
+    def reading(step):
+        def run(x, y):
+            loss = step(x, y)
+            return loss if loss.item() < 1e9 else None
+
+        return run
+
+    ours, on_cpu = torch_tpu.compile_step(reading(plain(m, optimizer))), reading(plain(reference, theirs))
+    with pytest.warns(UserWarning, match=r"runs operator by operator: the step reads a value"):
+        got = [ours(x, y).item() for _ in range(4)]
+    torch.testing.assert_close(torch.tensor(got), torch.tensor([on_cpu(xc, yc).item() for _ in range(4)]), rtol=1e-4, atol=1e-5)
+    same_models(m, reference)
+    with pytest.raises(RuntimeError, match="is not one program: the step reads a value"):
+        torch_tpu.compile_step(reading(plain(m, optimizer)), fullgraph=True)(x, y)
+
+
+count = 0
+
+
+def test_what_is_wrong_is_said_and_the_next_call_is_right():
+    m, x, y = net("tpu")
+    step = torch_tpu.compile_step(lambda x: m(x).detach())
+    with pytest.raises(RuntimeError, match="mat1 and mat2"):
+        step(torch.ones(2, 5, device="tpu"))
+    assert not step.refused
+    torch.testing.assert_close(step(x), m(x).detach())
+
+
+@pytest.mark.parametrize("what", ["a global", "a schedule", "an attribute", "the host", "an argument on the host"])
+def test_refusals_leave_all_as_it_was(what):
+    m, x, y = net("tpu")
+    m.calls = 0
+    optimizer = torch.optim.AdamW(m.parameters(), lr=1e-2)
+    schedule = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.9)
+    inner = plain(m, optimizer)
+
+    def step(x, y):
+        global count
+        loss = inner(x.to("tpu"), y)
+        if what == "a global":
+            count += 1
+        elif what == "a schedule":
+            schedule.step()
+        elif what == "an attribute":
+            m.calls += 1
+        elif what == "the host":
+            return loss.cpu()
+        return loss
+
+    before = [p.clone() for p in m.parameters()]
+    with pytest.raises(RuntimeError, match="is not one program"):
+        torch_tpu.compile_step(step, fullgraph=True)(x.cpu() if what == "an argument on the host" else x, y)
+    assert all(torch.equal(p, b) and p.grad is None for p, b in zip(m.parameters(), before))
+    assert not optimizer.state and optimizer.param_groups[0]["lr"] == 1e-2 and m.calls == 0 and count == 0
+    assert optimizer.param_groups[0]["capturable"] is False
+
+
+def test_state_goes_to_disk_and_back(tmp_path):
+    m, x, y = net("tpu")
+    optimizer = torch.optim.AdamW(m.parameters(), lr=1e-2)
+    step = torch_tpu.compile_step(plain(m, optimizer), fullgraph=True)
+    for _ in range(3):
+        step(x, y)
+    torch.save([m.state_dict(), optimizer.state_dict()], tmp_path / "state")
+    want = [step(x, y).item() for _ in range(3)]
+    state, of_optimizer = torch.load(tmp_path / "state")
+    m.load_state_dict(state)
+    optimizer.load_state_dict(of_optimizer)
+    torch.testing.assert_close(torch.tensor([step(x, y).item() for _ in range(3)]), torch.tensor(want), rtol=1e-5, atol=1e-6)
+    reference, xc, yc = net("cpu")
+    theirs = torch.optim.AdamW(reference.parameters(), lr=1e-2)
+    reference.load_state_dict({k: v.cpu() for k, v in state.items()})
+    theirs.load_state_dict(torch.load(tmp_path / "state", map_location="cpu")[1])
+    on_cpu = plain(reference, theirs)
+    torch.testing.assert_close(torch.tensor([on_cpu(xc, yc).item() for _ in range(3)]), torch.tensor(want), rtol=1e-4, atol=1e-5)
+
+
+def test_tensors_that_a_step_binds():
+    class Averaged(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(3, 3)
+            self.register_buffer("mean", torch.zeros(3))
+            self.last = None
+
+        def forward(self, x):
+            self.last = self.layer(x)
+            self.mean = self.mean * 0.5 + self.last.detach().mean(0) * 0.5
+            return self.last - self.mean
+
+    sides = []
+    for device in ("cpu", "tpu"):
+        torch.manual_seed(0)
+        m = Averaged().to(device)
+        step = torch_tpu.compile_step(m, fullgraph=True) if device == "tpu" else m
+        x = torch.ones(2, 3, device=device)
+        sides.append([t.detach().cpu() for i in range(3) for t in (step(x * i), m.last, m.mean)])
+    torch.testing.assert_close(sides[0], sides[1])

@@ -1,0 +1,105 @@
+"""torch_tpu.compile_step(fn): a whole training step as one program, and almost nothing of Python around it."""
+
+import functools
+import logging
+import warnings
+
+import torch
+from torch.utils._pytree import tree_flatten
+
+from .. import _C
+
+log = logging.getLogger("torch_tpu.compile")
+
+MOST = 16  # programs for arguments of one kind, before it is said that something changes all the time
+_GlobalState = torch._C._dynamo.guards.GlobalStateGuard
+
+
+def _kind(x):
+    """What of an argument a program is for."""
+    if isinstance(x, torch.Tensor):
+        return x.shape, x.stride(), x.dtype, x.device, x.requires_grad
+    if x is None or isinstance(x, (int, float, bool, str, complex, torch.dtype, torch.device)):
+        return type(x), x
+    return id(x)
+
+
+class Step:
+    """What compile_step returns. programs: how many there are; refused: why calls run operator by operator, by kind of arguments."""
+
+    def __init__(self, fn, fullgraph):
+        functools.update_wrapper(self, fn, updated=())
+        self.__name__ = getattr(fn, "__name__", type(fn).__name__)
+        self.fn, self.fullgraph = fn, fullgraph
+        self.known = {}  # kind of the arguments -> [(state of torch, Traced)], the one used last first
+        self.refused = {}
+
+    @property
+    def programs(self):
+        return sum(len(traced) for traced in self.known.values())
+
+    def __call__(self, *args, **kwargs):
+        if torch._C._len_torch_dispatch_stack() or torch.compiler.is_compiling():
+            return self.fn(*args, **kwargs)
+        if kwargs or not all(isinstance(x, torch.Tensor) for x in args):
+            flat, spec = tree_flatten((args, kwargs))
+            key = (spec, *map(_kind, flat))
+        else:
+            flat = args
+            key = tuple(map(_kind, args))
+        known = self.known.get(key)
+        if known:
+            for at, (state, traced) in enumerate(known):
+                if state.check() and _C.first_changed(traced.watch.places) is None:
+                    if at:
+                        known.insert(0, known.pop(at))
+                    return traced.run(flat)
+        return self._first(key, flat, args, kwargs)
+
+    def _first(self, key, flat, args, kwargs):
+        from .whole import Refused, trace
+
+        if key in self.refused:
+            return self.fn(*args, **kwargs)
+        known = self.known.setdefault(key, [])
+        why = "new arguments" if not known else known[0][1].watch.changed() or "torch's global state"
+        log.info("%s is traced: %s", self.__name__, why)
+        try:
+            if len(known) >= MOST:
+                raise Refused(f"{MOST} programs are not enough: {why} changes from call to call")
+            state = _GlobalState()
+            traced = trace(self.fn, args, kwargs)
+        except Refused as e:
+            if self.fullgraph:
+                raise RuntimeError(f"compile_step: {self.__name__} is not one program: {e}") from e
+            result = self.fn(*args, **kwargs)  # what is wrong with it itself it says now
+            self.refused[key] = str(e)
+            known.clear()
+            warnings.warn(f"compile_step: {self.__name__} runs operator by operator: {e}", stacklevel=3)
+            return result
+        try:
+            result = traced.run(flat)
+        except BaseException:
+            traced.before.restore()
+            raise
+        if not traced.once:
+            known.insert(0, (state, traced))
+        del traced.before
+        return result
+
+
+def compile_step(fn=None, *, fullgraph=False):
+    """A training step as one program: step = torch_tpu.compile_step(fn), or as a decorator.
+
+    fn may do what a training step does: zero_grad, the model, the loss, backward, clipping, optimizer.step(). It runs in Python
+    once for each kind of arguments; later calls execute the program, which writes parameters, buffers, gradients and optimizer
+    state in place. Arguments: tensors (each shape is a program), numbers and objects (each value is). Learning rates are operands:
+    a scheduler, stepped outside, costs nothing. A call traces anew when what fn refers to has changed: modules and their
+    attributes, parameters, train() and eval(), groups of optimizers, globals.
+
+    What fn returns carries no graph. Python in it (prints, counters) does not happen in later calls. What reads a value
+    (item(), printing a loss) or changes Python's state makes all calls run operator by operator, with a warning; fullgraph=True
+    raises RuntimeError instead. Optimizers keep their counts of steps on the device from then on."""
+    if fn is None:
+        return functools.partial(compile_step, fullgraph=fullgraph)
+    return Step(fn, fullgraph)
