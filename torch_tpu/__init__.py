@@ -39,7 +39,7 @@ def explain(fn=None, *args, **kwargs):
 
 def __getattr__(name):
     if name == "compile_step":
-        from .compile.step import compile_step
+        from .step import compile_step
         return compile_step
     if name == "eager_mode":  # the calling thread's mode: equal to "strict", "debug" or "fuse"
         from ._internal import execution_mode

@@ -314,3 +314,46 @@ def test_tensors_that_a_step_binds():
         x = torch.ones(2, 3, device=device)
         sides.append([t.detach().cpu() for i in range(3) for t in (step(x * i), m.last, m.mean)])
     torch.testing.assert_close(sides[0], sides[1])
+
+
+SCRIPT = """
+import sys, torch, torch_tpu
+from torch import nn
+torch.manual_seed(0)
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up, self.down = nn.Linear(4, 8), nn.Linear(8, 2)
+
+    def forward(self, x):
+        return self.down(torch.tanh(self.up(x)) * {factor})
+
+m = Model().to("tpu")
+optimizer = torch.optim.AdamW(m.parameters(), lr=0.1)
+
+@torch_tpu.compile_step(fullgraph=True)
+def step(x):
+    optimizer.zero_grad()
+    loss = m(x).square().sum()
+    loss.backward()
+    optimizer.step()
+    return loss
+
+losses = [step(torch.ones(3, 4, device="tpu")).item() for _ in range(3)]
+counts = torch_tpu.counters()
+print(losses, counts["compiles"], counts["executions"], "torch_tpu.step.record" in sys.modules)
+"""
+
+
+def test_a_second_process_neither_traces_nor_compiles(python, tmp_path):
+    def run(factor):
+        (tmp_path / "script.py").write_text(SCRIPT.replace("{factor}", factor))
+        code = f"import runpy; runpy.run_path({str(tmp_path / 'script.py')!r})"
+        status, out, err = python(code, TORCH_TPU_CACHE_DIR=str(tmp_path / "cache"))
+        assert status == 0, err
+        return out.split("] ")
+
+    cold, warm, other = run("1.0"), run("1.0"), run("2.0")
+    assert cold[1].split()[2] == "True" and warm[1].split()[0::2] == ["0", "False"]
+    assert cold[0] == warm[0] != other[0] and other[1].split()[2] == "True"

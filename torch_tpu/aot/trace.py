@@ -8,7 +8,6 @@ import contextlib
 import dataclasses
 import inspect
 import operator
-import pathlib
 import sys
 from unittest import mock
 
@@ -21,6 +20,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from .. import _C
+from .._internal.places import is_users
 from .._internal.execution_mode import set_eager_mode
 from . import collectives, sharded
 
@@ -89,14 +89,6 @@ def _known_names(fn):
             return {}
         modules = {k + ".": v for k, v in {**seen.globals, **seen.nonlocals}.items() if isinstance(v, torch.nn.Module)}
     return {id(sharded.local(x)): prefix + name for prefix, m in modules.items() for name, x in [*m.named_parameters(), *m.named_buffers()]}
-
-
-_LIBRARIES = tuple(str(pathlib.Path(f).parent) for f in (torch.__file__, __file__))
-
-
-def is_users(file):
-    """Whether a source file is neither torch's nor ours."""
-    return not file.startswith(_LIBRARIES) and not file.startswith("<")
 
 
 class _Places(TorchDispatchMode):

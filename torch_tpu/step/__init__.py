@@ -1,4 +1,7 @@
-"""torch_tpu.compile_step(fn): a whole training step as one program, and almost nothing of Python around it."""
+"""torch_tpu.compile_step(fn): a whole training step as one program, and almost nothing of Python around it.
+
+watch.py notes what the function depends on in Python, record.py runs it on fake tensors, program.py is what is called from then on,
+stored.py keeps it for other processes."""
 
 import functools
 import logging
@@ -8,11 +11,23 @@ import torch
 from torch.utils._pytree import tree_flatten
 
 from .. import _C
+from . import stored
+from .program import Program
+from .watch import Watch
 
 log = logging.getLogger("torch_tpu.compile")
 
 MOST = 16  # programs for arguments of one kind, before it is said that something changes all the time
 _GlobalState = torch._C._dynamo.guards.GlobalStateGuard
+
+
+def _counts_to_device(optimizers):
+    """State that optimizers keep on the host as tensors of no dims goes where their parameters are."""
+    for o in optimizers:
+        for p, state in o.state.items():
+            for key, value in state.items():
+                if isinstance(value, torch.Tensor) and value.device.type == "cpu" and value.dim() == 0 and p.device.type == "tpu":
+                    state[key] = value.to(p.device)
 
 
 def _kind(x):
@@ -31,7 +46,7 @@ class Step:
         functools.update_wrapper(self, fn, updated=())
         self.__name__ = getattr(fn, "__name__", type(fn).__name__)
         self.fn, self.fullgraph = fn, fullgraph
-        self.known = {}  # kind of the arguments -> [(state of torch, Traced)], the one used last first
+        self.known = {}  # kind of the arguments -> [(state of torch, Program)], the one used last first
         self.refused = {}
 
     @property
@@ -57,19 +72,16 @@ class Step:
         return self._first(key, flat, args, kwargs)
 
     def _first(self, key, flat, args, kwargs):
-        from .whole import Refused, trace
-
         if key in self.refused:
             return self.fn(*args, **kwargs)
         known = self.known.setdefault(key, [])
         why = "new arguments" if not known else known[0][1].watch.changed() or "torch's global state"
-        log.info("%s is traced: %s", self.__name__, why)
         try:
             if len(known) >= MOST:
-                raise Refused(f"{MOST} programs are not enough: {why} changes from call to call")
+                raise NotImplementedError(f"{MOST} programs are not enough: {why} changes from call to call")
             state = _GlobalState()
-            traced = trace(self.fn, args, kwargs)
-        except Refused as e:
+            program, undo = self._program(*tree_flatten((args, kwargs)), why)
+        except NotImplementedError as e:
             if self.fullgraph:
                 raise RuntimeError(f"compile_step: {self.__name__} is not one program: {e}") from e
             result = self.fn(*args, **kwargs)  # what is wrong with it itself it says now
@@ -78,14 +90,36 @@ class Step:
             warnings.warn(f"compile_step: {self.__name__} runs operator by operator: {e}", stacklevel=3)
             return result
         try:
-            result = traced.run(flat)
+            result = program.run(flat)
         except BaseException:
-            traced.before.restore()
+            undo()
             raise
-        if not traced.once:
-            known.insert(0, (state, traced))
-        del traced.before
+        if not program.once:
+            known.insert(0, (state, program))
         return result
+
+    def _program(self, flat, spec, why):
+        """(the program of these arguments, what undoes its making)."""
+        watch = Watch([self.fn, *(x for x in flat if not isinstance(x, torch.Tensor))])
+        _counts_to_device(watch.optimizers)
+        name = stored.name_of(watch, flat, spec)
+        recipe = stored.load(name)
+        if recipe is not None:
+            log.info("%s comes from the cache: %s", self.__name__, why)
+            return Program(recipe, watch), lambda: None
+        from .record import record
+
+        log.info("%s is traced: %s", self.__name__, why)
+        with stored.executed() as codes:
+            made = record(self.fn, flat, spec)
+        try:
+            program = Program(made.recipe, made.watch, made.function)
+        except BaseException:
+            made.before.restore()
+            raise
+        if name is not None and stored.all_known(codes, made.watch):
+            stored.save(name, made.recipe)
+        return program, made.before.restore
 
 
 def compile_step(fn=None, *, fullgraph=False):

@@ -6,14 +6,16 @@ traced step runs again. Attributes of the user's own classes count if any functi
 that counters which the training loop keeps do not matter. Code of torch itself is not followed."""
 
 import builtins
+import dis
 import functools
+import sys
 import types
 
 import torch
 from torch import nn
 
 from .. import _C
-from ..aot.trace import is_users
+from .._internal.places import is_users
 
 ITEM, LENGTH, ATTRIBUTE, CELL = range(4)  # as csrc/python/watch.c has them
 MOST = 50_000  # places
@@ -39,12 +41,28 @@ def _names_in(code):
     return names
 
 
+_SHIFT = 1 if sys.version_info >= (3, 11) else 0  # of LOAD_GLOBAL's argument, whose lowest bit says something else
+
+
+@functools.lru_cache(4096)
+def _globals_of(code):
+    """The globals that a function's code and that of its inner functions load."""
+    found, extended = set(), 0
+    for op, argument in zip(code.co_code[::2], code.co_code[1::2]):
+        argument |= extended
+        extended = argument << 8 if op == dis.EXTENDED_ARG else 0
+        if op == dis.opmap["LOAD_GLOBAL"]:
+            found.add(code.co_names[argument >> _SHIFT])
+    return found.union(*(_globals_of(c) for c in code.co_consts if isinstance(c, types.CodeType)))
+
+
 class Watch:
-    """places: (kind, container, key, value, name) of each thing that a function depends on; optimizers, tensors: those it can
-    reach. Rates of optimizers ("lr") are left to who traces."""
+    """places: (kind, container, key, value, name) of each thing that a function depends on; optimizers, tensors (by id), functions: those it can
+    reach, in an order that is the same in each process. Rates of optimizers ("lr") are left to who traces."""
 
     def __init__(self, roots):
         self.places, self.optimizers, self.tensors = [], [], {}
+        self.functions = []  # of the user's, that can be reached
         self._seen, self._kept, self._names, self._objects = set(), [], set(), []
         for x in roots:
             self._visit(x, getattr(x, "__name__", type(x).__name__))
@@ -72,7 +90,12 @@ class Watch:
         return True
 
     def _visit(self, x, name):
-        if isinstance(x, (*_PLAIN, type, types.ModuleType)) or not self._first_visit(x):
+        if isinstance(x, (*_PLAIN, types.ModuleType)):
+            return
+        if isinstance(x, type):
+            self._methods(x)
+            return
+        if not self._first_visit(x):
             return
         if isinstance(x, torch.Tensor):
             self.tensors[id(x)] = x
@@ -121,10 +144,11 @@ class Watch:
             return
         names = _names_in(fn.__code__)
         self._names |= names
+        self.functions.append(fn)
         for part in ("__defaults__", "__kwdefaults__"):
             self.note(ATTRIBUTE, fn, part, getattr(fn, part), f"the defaults of {name}")
             self._visit(getattr(fn, part), name)
-        for found in sorted(names):
+        for found in sorted(_globals_of(fn.__code__)):
             if found in fn.__globals__ and not hasattr(builtins, found):
                 value = fn.__globals__[found]
                 if not isinstance(value, types.ModuleType):

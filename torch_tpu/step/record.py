@@ -19,8 +19,9 @@ from torch.utils._pytree import tree_flatten, tree_map_only, tree_unflatten
 
 from .. import _C
 from ..aot.trace import _lifted, _written
-from .program import root_of
-from .watch import ATTRIBUTE, ITEM, LENGTH, Watch
+from ..compile.program import root_of
+from .program import NAMES, Rate, Recipe
+from .watch import ITEM, Watch
 
 aten = torch.ops.aten
 _INIT = "torch_tpu_init"  # notes in a node's meta that an optimizer was making its state
@@ -36,7 +37,7 @@ _FILLED = {
 }
 
 
-class Refused(Exception):
+class Refused(NotImplementedError):
     """Why a step cannot be one program. Nothing has changed."""
 
 
@@ -66,21 +67,6 @@ class _Fakes(FakeTensorMode):
 
     def _fake(self, x):
         return x if isinstance(x, FakeTensor) else self.from_tensor(x)
-
-
-class Rate:
-    """A group's learning rate as an operand: a CPU tensor of no dims that follows the number in the group."""
-
-    def __init__(self, group):
-        self.group, self.last = group, group["lr"]
-        self.tensor = torch.tensor(self.last, dtype=torch.float64)
-
-    def follow(self):
-        now = self.group["lr"]
-        if now is not self.last:
-            self.last = float(now)
-            self.tensor = torch.tensor(self.last, dtype=torch.float64)
-        return self.tensor
 
 
 @contextlib.contextmanager
@@ -122,15 +108,6 @@ def _optimizers(optimizers, rates):
             if hasattr(o, "_init_group"):
                 stack.enter_context(mock.patch.object(o, "_init_group", marking(o._init_group)))
         yield
-
-
-def _counts_to_device(optimizers):
-    """State that optimizers keep on the host as tensors of no dims goes where their parameters are."""
-    for o in optimizers:
-        for p, state in o.state.items():
-            for key, value in state.items():
-                if isinstance(value, torch.Tensor) and value.device.type == "cpu" and value.dim() == 0 and p.device.type == "tpu":
-                    state[key] = value.to(p.device)
 
 
 class _Before:
@@ -205,40 +182,40 @@ def _made_by(node):
 
 
 def _initial(node):
-    """The real tensor that the node stands for, if it is state as an optimizer first makes it; else None."""
+    """How the value begins, as begin() takes it, if it is state as an optimizer first makes it; else None."""
     fill = _FILLED.get(node.target)
     if fill is None or not _of_init(node):
         return None
     if any(_of_init(u) and getattr(u.target, "_schema", None) and u.target._schema.is_mutable for u in node.users):
         return None
-    value = node.meta["val"]
-    number = fill(node)
-    if not isinstance(number, (int, float, bool, complex)) or value.device.type != "tpu":
+    value, number = node.meta["val"], fill(node)
+    if not isinstance(number, (int, float, bool)) or value.device.type != "tpu":
         return None
-    with torch.utils._python_dispatch._disable_current_modes():
-        made = torch.empty_strided(value.shape, value.stride(), dtype=value.dtype).fill_(number)
-        return made.to(value.device)
+    return number, str(value.dtype).removeprefix("torch."), list(value.shape), list(value.stride())
 
 
-class Traced:
-    """A step as one program. run(flat arguments) -> what the function returned."""
+class Recording:
+    """A call of fn on fake tensors. recipe, function: what it became; before: what undoes it."""
 
-    def __init__(self, fn, args, kwargs, rates_as_operands=True, sentinels=True):
-        self.flat, self.spec = tree_flatten((args, kwargs))
-        self.watch = Watch([fn, *(x for x in self.flat if not isinstance(x, torch.Tensor))])
-        for x in self.flat:
+    def __init__(self, fn, flat, spec, rates_as_operands, stand_ins_for_grads):
+        self.flat, self.spec = flat, spec
+        self.watch = watch = Watch([fn, *(x for x in flat if not isinstance(x, torch.Tensor))])
+        for x in flat:
             if isinstance(x, torch.Tensor) and x.device.type != "tpu" and x.dim():
                 raise Refused("an argument is on the CPU")
             if isinstance(x, torch.Tensor) and x.requires_grad:
                 raise Refused("an argument requires grad")
-        optimizers = self.watch.optimizers
-        _counts_to_device(optimizers)
-        groups = [g for o in optimizers for g in o.param_groups]
-        self.rates = [Rate(g) for g in groups if rates_as_operands and isinstance(g.get("lr"), float)]
-        self.before = before = _Before(self.watch)
-        self.once = False  # it cannot serve another call
+        self.rates = {}  # id of the tensor: (optimizer, group, Rate)
+        for o, optimizer in enumerate(watch.optimizers):
+            for g, group in enumerate(optimizer.param_groups):
+                if rates_as_operands and isinstance(group.get("lr"), float):
+                    rate = Rate(group)
+                    self.rates[id(rate.tensor)] = o, g, rate
+        if not rates_as_operands:
+            self._watch_rates()
+        self.before = before = _Before(watch)
         stand_ins = {}
-        if sentinels:
+        if stand_ins_for_grads:
             for p, grad in before.grads:
                 if grad is None and p.device.type == "tpu":
                     p.grad = torch.empty_like(p)
@@ -246,23 +223,22 @@ class Traced:
         try:
             record = self._record(fn)
             if any(id(x) in stand_ins for x in record.tensors):
-                raise _DependsOnGrads
+                raise DependsOnGrads
             for p, stand_in in stand_ins.values():
                 if p.grad is stand_in:
                     p.grad = None
-            if not sentinels:
-                for p, grad in before.grads:
-                    if grad is None:
-                        self.watch.note(ATTRIBUTE, p, "grad", None, "a gradient that there was not")
             self._check(record)
-            self._begin_states(record)
-            self._watch_states()
-            self._register(record)
+            self.recipe = self._recipe(record, [] if stand_ins_for_grads else [p for p, grad in before.grads if grad is None])
+            self.function = record.module.forward
         except BaseException:
             before.restore()
             raise
-        finally:
-            del self.flat
+
+    def _watch_rates(self):
+        for optimizer in self.watch.optimizers:
+            for group in optimizer.param_groups:
+                if isinstance(group.get("lr"), float):
+                    self.watch.note(ITEM, group, "lr", group["lr"], "a learning rate")
 
     def _record(self, fn):
         mode = _Fakes(allow_non_fake_inputs=True)
@@ -287,7 +263,7 @@ class Traced:
 
         with contextlib.ExitStack() as stack:
             stack.enter_context(mode)
-            stack.enter_context(_optimizers(self.watch.optimizers, self.rates))
+            stack.enter_context(_optimizers(self.watch.optimizers, [rate for *_, rate in self.rates.values()]))
             stack.enter_context(mock.patch.object(torch.compiler, "_is_compiling_flag", True))
             stack.enter_context(_no_states_of_generators())
             stack.enter_context(fx_traceback.preserve_node_meta())
@@ -296,7 +272,7 @@ class Traced:
         for x in self.watch.tensors.values():
             vars(x).pop("proxy", None)
         record = _lifted(module, fakes, {})
-        self.places = {id(x): i for i, x in enumerate(fakes) if isinstance(x, torch.Tensor)}
+        self.arguments = {id(x): i for i, x in enumerate(fakes) if isinstance(x, torch.Tensor)}
         return record
 
     @staticmethod
@@ -310,7 +286,7 @@ class Traced:
     def _check(self, record):
         writes = set(_written(record.module.graph))
         for node, x in zip(record.module.graph.find_nodes(op="placeholder"), record.tensors):
-            if isinstance(x, FakeTensor) and id(x) not in self.places:
+            if isinstance(x, FakeTensor) and id(x) not in self.arguments:
                 raise Refused("the step uses a tensor of another trace")
             if x.device.type != "tpu" and (x.dim() or node in writes):
                 raise Refused("the step uses a tensor on the CPU")
@@ -319,119 +295,76 @@ class Traced:
             root = root_of(node)
             if node.op == "placeholder" or (root.op == "placeholder" and root in writes):
                 raise Refused("the step returns a view of what it writes")
+
+    def _where(self):
+        """{id of a tensor: the operand that it is}."""
+        tensors = {i: n for n, i in enumerate(self.watch.tensors)}
+        found = {i: ("tensor", n) for i, n in tensors.items()}
+        for o, optimizer in enumerate(self.watch.optimizers):
+            for p, state in optimizer.state.items():
+                found.update({id(x): ("state", o, tensors[id(p)], key) for key, x in state.items() if isinstance(x, torch.Tensor)})
+        found.update({id(grad): ("grad", tensors[id(p)]) for p, grad in self.before.grads if grad is not None})
+        found.update({i: ("argument", n) for i, n in self.arguments.items()})
+        found.update({i: ("rate", o, g) for i, (o, g, _) in self.rates.items()})
+        return found
+
+    def _recipe(self, record, without_grads):
+        graph, where = record.module.graph, self._where()
+        operands = [where.get(id(x)) or ("constant", x) for x in record.tensors]
+        writes = set(_written(graph))
+        written = [n in writes for n in graph.find_nodes(op="placeholder")]
+        outputs = list(graph.output_node().args[0])
+        first = len(outputs) - len(self.bound)
+        once, begins, kept, bindings = False, [], outputs[:first], []
         lifted = {id(x) for x in record.tensors}
-        for kind, container, key, _ in self.bound:
-            if kind == "item" and id(self._stood(container, key)) in lifted:
-                self.once = True  # it reads what it replaces: the next call's is another tensor
-        for p, grad in self.before.grads:
-            if grad is not None and id(grad) in lifted:
-                self.watch.note(ATTRIBUTE, p, "grad", grad, "a gradient")
+        for (kind, container, key, x), last in zip(self.bound, outputs[first:]):
+            if kind == "grad":
+                bindings.append(where[id(container)][:0] + ("grad", where[id(container)][1]))
+            elif kind == "item":
+                bindings.append(("item", container, key))
+                once |= id(self._stood(container, key)) in lifted  # it reads what it replaces: the next call's is another tensor
+            else:
+                o, n = self._owner(container, where)
+                node = _made_by(last)
+                how = _initial(node)
+                if how is not None:  # brought in from outside, so that this program is the next call's too
+                    self._bring(graph, node, x)
+                    operands.insert(0, ("state", o, n, key))
+                    written.insert(0, True)
+                    begins.append((o, n, key, *how))
+                    continue
+                bindings.append(("state", o, n, key))
+                once = True
+            kept.append(last)
+        graph.output_node().args = (kept,)
+        graph.set_codegen(torch.fx.graph.CodeGen())
+        record.module.recompile()
+        described = [(str(v.dtype).removeprefix("torch."), list(v.shape), list(v.stride())) for v in (n.meta["val"] for n in kept)]
+        code = graph.python_code("self")
+        strange = [name for name, value in code.globals.items() if NAMES.get(name, code) is not value and f"{name}." in code.src]
+        plain = not strange and not graph.find_nodes(op="get_attr")
+        no_grads = [where[id(p)][1] for p in without_grads]
+        return Recipe(code.src if plain else None, operands, written, described, bindings, begins, self.results, self.returned, no_grads, once)
+
+    @staticmethod
+    def _bring(graph, node, value):
+        with graph.inserting_before(next(iter(graph.nodes))):
+            operand = graph.placeholder(node.name + "_state")
+        operand.meta["val"] = value
+        node.replace_all_uses_with(operand)
+        graph.erase_node(node)
+
+    def _owner(self, state, where):
+        for o, optimizer in enumerate(self.watch.optimizers):
+            for p, held in optimizer.state.items():
+                if held is state:
+                    return o, where[id(p)][1]
 
     def _stood(self, container, key):
         return next(value for _, c, k, value, _ in self.watch.places if c is container and k == key)
 
-    def _begin_states(self, record):
-        """State that optimizers have made is brought in from outside where it begins as a constant: then this program is the
-        next call's too."""
-        graph, kept = record.module.graph, []
-        outputs = list(graph.output_node().args[0])
-        n = len(outputs) - len(self.bound)
-        for (kind, container, key, x), last in zip(self.bound, outputs[n:]):
-            node = _made_by(last)
-            real = _initial(node) if kind == "state" else None
-            if real is None:
-                self.once |= kind == "state"
-                kept.append(((kind, container, key, x), last))
-                continue
-            with graph.inserting_before(next(iter(graph.nodes))):
-                operand = graph.placeholder(node.name + "_state")
-            operand.meta["val"] = x
-            # placeholders are in the order of record.tensors
-            record.tensors.insert(0, real)
-            record.names.insert(0, key)
-            node.replace_all_uses_with(operand)
-            graph.erase_node(node)
-            container[key] = real
-        graph.output_node().args = (outputs[:n] + [last for _, last in kept],)
-        self.bound = [what for what, _ in kept]
-        record.module.recompile()
 
-    def _watch_states(self):
-        anew = {(id(container), key) for _, container, key, _ in self.bound}
-        self.watch.places = [p for p in self.watch.places if (id(p[1]), p[2]) not in anew or p[0] != ITEM]
-        for o in self.watch.optimizers:
-            name = f"the state of {type(o).__name__}"
-            self.watch.note(ITEM, vars(o), "state", o.state, name)
-            self.watch.note(LENGTH, o.state, None, len(o.state), name)
-            for state in o.state.values():
-                self.watch.note(LENGTH, state, None, len(state), name)
-                for key, value in state.items():
-                    if (id(state), key) not in anew:
-                        self.watch.note(ITEM, state, key, value, f"{name}: {key}")
-
-    def _register(self, record):
-        graph = record.module.graph
-        nodes = graph.find_nodes(op="placeholder")
-        writes = set(_written(graph))
-        parts = [i for i, n in enumerate(nodes) if n in writes], [i for i, n in enumerate(nodes) if n not in writes]
-        values = [n.meta["val"] for n in graph.output_node().args[0]]
-        module = record.module
-
-        def trace(operands):
-            arguments = [None] * len(nodes)
-            for where, given in zip(parts, operands):
-                for i, x in zip(where, given):
-                    arguments[i] = x
-            with torch.no_grad():
-                results = module(*arguments)
-            torch.ops.torch_tpu.deliver(results)
-
-        outputs = [(str(v.dtype).removeprefix("torch."), tuple(v.shape), tuple(v.stride())) for v in values]
-        self.handle = _C.graph_register(trace, outputs)
-        self.operands = [[record.tensors[i] for i in part] for part in parts]
-        rates = {id(r.tensor): r for r in self.rates}
-        self.given, self.following = [], []  # (operands, place, index of the argument or rate)
-        for operands in self.operands:
-            for place, x in enumerate(operands):
-                if id(x) in self.places:
-                    self.given.append((operands, place, self.places[id(x)]))
-                    operands[place] = None
-                elif id(x) in rates:
-                    self.following.append((operands, place, rates[id(x)]))
-        n = len(values) - len(self.bound)
-        self.bindings = [(kind, container, key, n + k) for k, (kind, container, key, _) in enumerate(self.bound)]
-        self.single = self.results == [("new", 0)] and self.returned.is_leaf()
-        del self.bound, self.places
-
-    def run(self, flat):
-        for operands, place, i in self.given:
-            operands[place] = flat[i]
-        for operands, place, rate in self.following:
-            operands[place] = rate.follow()
-        grad = torch.is_grad_enabled()
-        torch._C._set_grad_enabled(False)
-        try:
-            new = torch.ops.torch_tpu.graph_call(self.handle, *self.operands)
-        finally:
-            torch._C._set_grad_enabled(grad)
-            for operands, place, _ in self.given:
-                operands[place] = None
-        for kind, container, key, k in self.bindings:
-            if kind == "grad":
-                container.grad = new[k]
-            else:
-                container[key] = new[k]
-        if self.single:
-            return new[0]
-        leaves = [new[x] if kind == "new" else flat[x] if kind == "argument" else x for kind, x in self.results]
-        return tree_unflatten(leaves, self.returned)
-
-    def __del__(self, release=_C.graph_release):
-        if hasattr(self, "handle"):
-            release(self.handle)
-
-
-class _DependsOnGrads(Exception):
+class DependsOnGrads(Exception):
     """It matters that a parameter has no gradient yet."""
 
 
@@ -446,16 +379,16 @@ def _no_states_of_generators():
         yield
 
 
-def trace(fn, args, kwargs):
-    """The step as Traced. Raises Refused."""
+def record(fn, flat, spec):
+    """Calls fn on fake tensors. Raises Refused."""
     from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
 
     reasons = []
     for rates in (True, False):
-        for sentinels in (True, False):
+        for stand_ins in (True, False):
             try:
-                return Traced(fn, args, kwargs, rates, sentinels)
-            except _DependsOnGrads:
+                return Recording(fn, flat, spec, rates, stand_ins)
+            except DependsOnGrads:
                 continue
             except (Refused, NotImplementedError, DataDependentOutputException, DynamicOutputShapeException, RuntimeError, TypeError, ValueError) as e:
                 reasons.append(str(e).split("\n")[0] or type(e).__name__)
