@@ -41,6 +41,9 @@ def __getattr__(name):
     if name == "compile_step":
         from .step import compile_step
         return compile_step
+    if name == "scan_layers":
+        from ._rolled import scan_layers
+        return scan_layers
     if name == "eager_mode":  # the calling thread's mode: equal to "strict", "debug" or "fuse"
         from ._internal import execution_mode
         return execution_mode.eager_mode

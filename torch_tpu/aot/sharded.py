@@ -140,6 +140,8 @@ def shard(module, mesh, *, param_dtype=None, reduce_dtype=None):
                 made[id(p)] = _part(p, mesh, dim) if p.dim() > dim else p, p
             part._parameters[name] = made[id(p)][0]
         names = tuple(n for n in names if _is_dtensor(part._parameters[n]))
-        if not dim and names:
+        if dim:
+            part._torch_tpu_gather = param_dtype, reduce_dtype
+        elif names:
             part.__class__ = _gathering(type(part), names, (param_dtype, reduce_dtype))
     return module

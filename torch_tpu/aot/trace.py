@@ -22,6 +22,7 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 from .. import _C
 from .._internal.places import is_users
 from .._internal.execution_mode import set_eager_mode
+from .._rolled import recording
 from . import collectives, sharded
 
 
@@ -95,6 +96,8 @@ class _Places(TorchDispatchMode):
     """Notes the user's innermost line, "FILE:LINE", as stack_trace of what is recorded. Backward's operators have none: autograd's threads
     run them."""
 
+    supports_higher_order_operators = True
+
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         frame = sys._getframe(1)
         while frame is not None and not is_users(frame.f_code.co_filename):
@@ -127,7 +130,7 @@ def record(fn, args, meshes=()):
         with _Places():
             return call(*values)
 
-    with mode, _counts_on_device():
+    with mode, _counts_on_device(), recording():
         call(*flat)
         with fx_traceback.preserve_node_meta():
             graph = make_fx(placed, tracing_mode="real")(*flat)

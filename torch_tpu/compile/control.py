@@ -6,6 +6,8 @@ state changes its sizes, random numbers in a branch) makes the whole graph run o
 import torch
 from torch.utils import _pytree as pytree
 
+from .._internal.repeat import repeat
+
 _ops = torch.ops.torch_tpu
 _KEY = torch._C.DispatchKey.PrivateUse1
 
@@ -71,16 +73,17 @@ def _register_control():
         parts = _part(condition, additional), _part(body, additional)
         return tuple(_ops.trace_while(id(parts[0]), id(parts[1]), list(carried)))
 
-    def loop(length, init, xs, step, results):
-        """step(*carry, *rows) -> (*carry, *ys) over the rows of xs; results: what step returns."""
+    def loop(length, init, xs, step, results, reverse=False):
+        """step(*carry, *rows) -> (*carry, *ys) over the rows of xs, from the last to the first if reverse; results: what step returns."""
         like = [_like(r) for r in results[len(init) :]]
         stacks = [torch.empty((length, *y.shape), dtype=y.dtype, device="tpu").zero_() for y in like]
         start = torch.zeros((), dtype=torch.int64, device="tpu")
 
         def body(i, *state):
             carry, ys = state[: len(init)], state[len(init) :]
-            made = step(*carry, *[_ops.trace_row(x, i) for x in xs])
-            rows = [_ops.trace_with_row(y, row, i) for y, row in zip(ys, made[len(init) :])]
+            at = length - 1 - i if reverse else i
+            made = step(*carry, *[_ops.trace_row(x, at) for x in xs])
+            rows = [_ops.trace_with_row(y, row, at) for y, row in zip(ys, made[len(init) :])]
             return [i + 1, *made[: len(init)], *rows]
 
         parts = _part(lambda i, *state: i < length), _part(body)
@@ -89,6 +92,10 @@ def _register_control():
     @_implements(hops.scan)
     def _scan(combine, init, xs, additional):
         return tuple(loop(xs[0].shape[0], list(init), list(xs), lambda *a: combine(*a, *additional), _results_of(combine)))
+
+    @_implements(repeat)
+    def _repeat(body, reverse, init, xs, extra):
+        return list(loop(xs[0].shape[0], list(init), list(xs), lambda *a: body(*a, *extra), _results_of(body), reverse))
 
     @_implements(hops.map_impl)
     def _map(function, xs, additional):
