@@ -33,12 +33,11 @@ class _Rows(nn.Module):
 
 
 class _Loop(torch.autograd.Function):
-    """x through all layers. call(x, rows, others) is one of them; tensors: the stacks, then others."""
+    """x through all layers. call(x, rows, others) is one of them; keep: for backward; tensors: n stacks, then others."""
 
     @staticmethod
-    def forward(ctx, call, n, x, *tensors):
+    def forward(ctx, call, n, keep, x, *tensors):
         stacks, others = tensors[:n], tensors[n:]
-        keep = any(ctx.needs_input_grad)
 
         def body(x, *given):
             y = call(x, given[:n], given[n:])
@@ -56,7 +55,7 @@ class _Loop(torch.autograd.Function):
     @staticmethod
     def backward(ctx, grad):
         inputs, *tensors = ctx.saved_tensors
-        n, call, needs = ctx.n, ctx.call, ctx.needs_input_grad[3:]
+        n, call, needs = ctx.n, ctx.call, ctx.needs_input_grad[4:]
         stacks, others = tensors[:n], tensors[n:]
         wanted = [i for i, t in enumerate(needs) if t and i < n], [i - n for i, t in enumerate(needs) if t and i >= n]
         sums = [torch.zeros_like(others[i]) for i in wanted[1]]
@@ -81,7 +80,7 @@ class _Loop(torch.autograd.Function):
         result = [None] * len(needs)
         for i, g in zip([*(n + i for i in wanted[1]), *wanted[0]], made[1:]):
             result[i] = g
-        return None, None, made[0] if ctx.needs_input_grad[2] else None, *result
+        return None, None, None, made[0] if ctx.needs_input_grad[3] else None, *result
 
 
 def _like(x):
@@ -93,15 +92,6 @@ def _like(x):
 def _row(x):
     with torch.fx.experimental.proxy_tensor.disable_proxy_modes_tracing(), torch.no_grad():
         return torch.empty(x.shape[1:], dtype=x.dtype, device=x.device)
-
-
-def _only(y):
-    """What a layer returns: a tensor, or a tuple of one."""
-    if isinstance(y, (tuple, list)) and len(y) == 1:
-        (y,) = y
-    if not isinstance(y, torch.Tensor):
-        raise TypeError(f"expected layers that return one tensor, got {type(y).__name__}")
-    return y
 
 
 class RolledLayers(nn.Module):
@@ -144,7 +134,14 @@ class RolledLayers(nn.Module):
 
     def _call(self, names, wholes, x, rows, args, kwargs):
         rows = {n: whole(r) for n, r, whole in zip(names, rows, wholes)}
-        return _only(torch.func.functional_call(self._layer[0], rows, (x, *args), kwargs))
+        y = torch.func.functional_call(self._layer[0], rows, (x, *args), kwargs)
+        if isinstance(y, (tuple, list)) and len(y) == 1:
+            (y,) = y
+        got = f"{list(y.shape)} of {y.dtype}" if isinstance(y, torch.Tensor) else type(y).__name__
+        if not isinstance(y, torch.Tensor) or (y.shape, y.dtype) != (x.shape, x.dtype):
+            expected = f"{list(x.shape)} of {x.dtype}"
+            raise ValueError(f"expected layers that return what they are given, {expected}, got {got}".replace("torch.", ""))
+        return y
 
     def forward(self, x, *args, **kwargs):
         stacks = dict(_named(self))
@@ -164,7 +161,7 @@ class RolledLayers(nn.Module):
                     given[i] = o
                 return self._call(names, wholes, x, rows, *tree_unflatten(given, spec))
 
-            return _Loop.apply(call, len(parts), x, *parts, *(flat[i] for i in places))
+            return _Loop.apply(call, len(parts), torch.is_grad_enabled(), x, *parts, *(flat[i] for i in places))
         for rows in zip(*(p.unbind() for p in parts)) if parts else [()] * self.length:
             if self.checkpoint and torch.is_grad_enabled():
                 x = _checkpoint(self._call, names, wholes, x, rows, args, kwargs, use_reentrant=False)

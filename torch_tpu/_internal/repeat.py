@@ -64,7 +64,7 @@ def trace_body(function, examples):
     graph, outer = module.graph, {}
     last = [n for n in graph.nodes if n.op == "placeholder"][-1]
     for node in list(graph.find_nodes(op="get_attr")):
-        value = getattr(module, node.target, None)
+        value = getattr(module, node.target)
         if not isinstance(value, torch.Tensor):
             continue
         if id(value) not in outer:
@@ -74,6 +74,7 @@ def trace_body(function, examples):
             outer[id(value)] = last, value
         node.replace_all_uses_with(outer[id(value)][0])
         graph.erase_node(node)
+        delattr(module, node.target)  # else what is traced around it finds its tensor here
     graph.set_codegen(torch.fx.graph.CodeGen())
     module.recompile()
     return module, [value for _, value in outer.values()]
