@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import nn
 from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint
 
 import torch_tpu
 
@@ -96,6 +97,36 @@ def test_dropout_draws_eagers_numbers():
         torch.manual_seed(5)
         seen.append([step(x, y).item() for _ in range(6)] + torch.rand(3, device="tpu").tolist())
     torch.testing.assert_close(torch.tensor(seen[0]), torch.tensor(seen[1]), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_checkpoints_draw_their_numbers_again(reentrant):
+    seen = []
+    for compiled in (False, True):
+        m, x, y = net("tpu", dropout=0.5)
+        optimizer = torch.optim.SGD(m.parameters(), lr=0.1)
+
+        def step(x, y):
+            optimizer.zero_grad()
+            loss = F.mse_loss(checkpoint(m, x.detach().requires_grad_(), use_reentrant=reentrant), y)
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        step = torch_tpu.compile_step(step, fullgraph=True) if compiled else step
+        torch.manual_seed(5)
+        seen.append([step(x, y).item() for _ in range(4)] + torch.rand(3, device="tpu").tolist())
+    torch.testing.assert_close(torch.tensor(seen[0]), torch.tensor(seen[1]), rtol=1e-5, atol=1e-6)
+
+
+def test_a_generator_of_the_users_is_refused_before_anything_runs():
+    m, x, _ = net("tpu")
+    g = torch.Generator("tpu").manual_seed(1)
+    step = torch_tpu.compile_step(lambda x: (m(x) + torch.randn(5, 3, device="tpu", generator=g)).detach())
+    with pytest.warns(UserWarning, match="operator by operator"):
+        got = step(x)
+    g.manual_seed(1)
+    torch.testing.assert_close(got, (m(x) + torch.randn(5, 3, device="tpu", generator=g)).detach())
 
 
 @pytest.mark.strict("counts executions, which fuse puts off")

@@ -76,26 +76,30 @@ class Step:
             return self.fn(*args, **kwargs)
         known = self.known.setdefault(key, [])
         why = "new arguments" if not known else known[0][1].watch.changed() or "torch's global state"
+        undo = None
         try:
             if len(known) >= MOST:
                 raise NotImplementedError(f"{MOST} programs are not enough: {why} changes from call to call")
             state = _GlobalState()
             program, undo = self._program(*tree_flatten((args, kwargs)), why)
-        except NotImplementedError as e:
-            if self.fullgraph:
-                raise RuntimeError(f"compile_step: {self.__name__} is not one program: {e}") from e
-            result = self.fn(*args, **kwargs)  # what is wrong with it itself it says now
-            self.refused[key] = str(e)
-            known.clear()
-            warnings.warn(f"compile_step: {self.__name__} runs operator by operator: {e}", stacklevel=3)
-            return result
-        try:
             result = program.run(flat)
-        except BaseException:
-            undo()
-            raise
+        except BaseException as e:
+            if undo is not None:  # what a program cannot hold is found before anything runs
+                undo()
+            if not isinstance(e, NotImplementedError):
+                raise
+            return self._eagerly(key, e, args, kwargs)
         if not program.once:
             known.insert(0, (state, program))
+        return result
+
+    def _eagerly(self, key, why, args, kwargs):
+        if self.fullgraph:
+            raise RuntimeError(f"compile_step: {self.__name__} is not one program: {why}") from why
+        result = self.fn(*args, **kwargs)  # what is wrong with it itself it says now
+        self.refused[key] = str(why)
+        self.known.pop(key)
+        warnings.warn(f"compile_step: {self.__name__} runs operator by operator: {why}", stacklevel=4)
         return result
 
     def _program(self, flat, spec, why):

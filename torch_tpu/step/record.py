@@ -7,7 +7,7 @@ optimizers count their steps on the device. What reads a value, or changes Pytho
 everything is put back as it was."""
 
 import contextlib
-import operator
+import functools
 from unittest import mock
 
 import torch
@@ -265,7 +265,7 @@ class Recording:
             stack.enter_context(mode)
             stack.enter_context(_optimizers(self.watch.optimizers, [rate for *_, rate in self.rates.values()]))
             stack.enter_context(mock.patch.object(torch.compiler, "_is_compiling_flag", True))
-            stack.enter_context(_no_states_of_generators())
+            stack.enter_context(_random_states())
             stack.enter_context(fx_traceback.preserve_node_meta())
             module = make_fx(self._guarded(call), tracing_mode="real")(*fakes)
         _check_python(self.before, self.bound)
@@ -368,14 +368,34 @@ class DependsOnGrads(Exception):
     """It matters that a parameter has no gradient yet."""
 
 
+@functools.cache
+def _know_random_states():
+    """What the operators that save and set the random state of a program return, as fake tensors."""
+    torch.library.register_fake("torch_tpu::trace_random_state", lambda: torch.empty(2, dtype=torch.int64, device="tpu"))
+    torch.library.register_fake("torch_tpu::trace_set_random_state", lambda state: None)
+
+
 @contextlib.contextmanager
-def _no_states_of_generators():
-    """Random states are not recorded: what saves and restores them (checkpointing with dropout) would draw other numbers."""
+def _random_states():
+    """Who saves the device's random state and draws from it again (checkpointing) does so in the program. A saved state may be
+    set, and after it the one that was saved just before."""
+    _know_random_states()
+    ops, own, drawn_from = torch.ops.torch_tpu, [], [None]
 
-    def refuse(*args, **kwargs):
-        raise Refused("the step sets the state of a random generator (checkpointing: preserve_rng_state=False)")
+    def save(device="tpu"):
+        if drawn_from[0] is not None:
+            raise Refused("the step saves a random state while it draws from another")
+        own.append(ops.trace_random_state())
+        return own[-1]
 
-    with mock.patch.object(torch.tpu, "set_rng_state", refuse), mock.patch.object(torch, "manual_seed", refuse):
+    def set_to(state, device="tpu"):
+        back = drawn_from[0] is not None
+        if not any(state is s for s in own) or (back and state is not own[-1]):
+            raise Refused("the step sets a random state that it did not save itself")
+        drawn_from[0] = None if back else state
+        ops.trace_set_random_state(None if back else state)
+
+    with mock.patch.object(torch.tpu, "get_rng_state", save), mock.patch.object(torch.tpu, "set_rng_state", set_to):
         yield
 
 
