@@ -49,8 +49,10 @@ tt_buffer *tt_storage_try_take(tt_storage *s, bool donate, bool *lent);
 bool tt_storage_undefined(tt_storage *s); /* nothing was ever put in */
 /* Says that s has contents, which are not here: programs that read it can be lowered, none can run. */
 void tt_storage_mark_absent(tt_storage *s);
-/* Puts a buffer of the base's shape in, taking ownership; the old one is released. */
+/* Puts a buffer of the base's shape in, or of one padded in the dims of the bits of padded, taking ownership; the old one is
+ * released. */
 void tt_storage_put(tt_storage *s, tt_buffer *b);
+void tt_storage_put_padded(tt_storage *s, tt_buffer *b, uint32_t padded);
 void tt_storage_base(tt_storage *s, tt_dtype dtype, int rank, const int64_t *dims); /* fixes the base's shape */
 /* An undefined storage whose base has no shape yet takes it from the first dense tensor that covers it. */
 void tt_storage_hint_from(const tt_tensor *t);

@@ -229,9 +229,8 @@ static bool collect_results(tt_trace *t, tt_plan *p, const tt_output *outputs, i
 static void program_of(tt_trace *t, tt_plan *p, const hlo *results, const int *donated_to, tt_error *err) {
   size_t length;
   const char *text = hlo_function(t->m, (int)p->n_results, results, &length, err);
-  bool alone = p->shapes || p->n_requirements; /* windows know buffers by the dims of their bases, and look at no conditions */
-  for (uint32_t i = 0; i < t->call->n_slots; i++) alone |= t->call->slots[i]->padded != 0;
-  if (text && (length <= LARGEST_PART || t->call->variant->graph) && !alone && !tt_options_owned()) {
+  bool alone = p->n_requirements || tt_options_owned(); /* windows look at no conditions, and have the client's options */
+  if (text && (length <= LARGEST_PART || t->call->variant->graph) && !alone) {
     p->function = copy(&p->arena, text, length);
     p->function_length = length;
   }

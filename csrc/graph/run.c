@@ -137,10 +137,8 @@ tt_code tt_plan_run(const tt_plan *p, const tt_call *call, tt_storage **results,
     const tt_destination *d = &p->destinations[i];
     tt_storage *s = d->is_slot ? call->slots[d->index] : results[d->index];
     tt_window_forget(s); /* of what is written without being read, a window may still have older contents */
-    tt_storage_put(s, outs[i]);
+    tt_storage_put_padded(s, outs[i], p->shapes && !d->is_slot ? p->shapes[d->index].padded : 0);
   }
-  for (uint32_t k = 0; p->shapes && k < p->n_outputs; k++)
-    if (results[k]) results[k]->padded = p->shapes[k].padded; /* nobody has seen it yet */
   for (uint32_t i = 0; i < n; i++) tt_buffer_release(args[i]);
   n = 0;
   if (call->variant->graph) tt_join_made(p, results);

@@ -177,13 +177,15 @@ void tt_storage_mark_absent(tt_storage *s) {
   unlock(&s->lock);
 }
 
-void tt_storage_put(tt_storage *s, tt_buffer *b) {
+void tt_storage_put(tt_storage *s, tt_buffer *b) { tt_storage_put_padded(s, b, 0); }
+
+void tt_storage_put_padded(tt_storage *s, tt_buffer *b, uint32_t padded) {
   lock(&s->lock);
   tt_buffer *old = buffer_of(s);
   set_buffer(s, b);
   s->lent = s->lost = false;
   s->hinted = true;
-  if (s->padded) s->padded = 0; /* calls look at it without the lock */
+  if (s->padded != padded) s->padded = padded; /* calls look at it without the lock */
   unlock(&s->lock);
   tt_buffer_release(old);
 }

@@ -72,14 +72,16 @@ static uint32_t value_of(tt_window *w, tt_storage *s, tt_error *err) {
   return s->place;
 }
 
-/* From now on s stands for value. */
-static void defer(tt_window *w, tt_storage *s, uint32_t value) {
+/* From now on s stands for value, whose buffer will have padded dims. */
+static void defer(tt_window *w, tt_storage *s, uint32_t value, uint32_t padded) {
   if (atomic_load_explicit(&s->window, memory_order_relaxed) == w) {
     w->pending.at[s->place].value = value;
+    if (s->padded != padded) s->padded = padded;
     return;
   }
   uint32_t origin = s->filling == w->serial && s->buffer && w->values.at[s->place].buffer == s->buffer ? s->place : NO_VALUE;
-  w->pending.at[w->pending.n] = (tt_pending){.storage = tt_storage_retain(s), .value = value, .origin = origin};
+  w->pending.at[w->pending.n] = (tt_pending){.storage = tt_storage_retain(s), .value = value, .origin = origin, .padded = s->padded};
+  if (s->padded != padded) s->padded = padded; /* calls look at it without the lock */
   s->place = w->pending.n++;
   s->filling = 0;
   s->hinted = true;
@@ -143,7 +145,8 @@ tt_code tt_window_record(const tt_plan *p, const tt_call *call, tt_storage **res
   for (uint32_t i = wires; i < w->wires.n; i++) mix(&w->hash, w->wires.at[i]);
   for (uint32_t i = 0; i < p->n_results; i++) {
     const tt_destination *d = &p->destinations[i];
-    defer(w, d->is_slot ? call->slots[d->index] : results[d->index], w->values.n);
+    if (d->is_slot) defer(w, call->slots[d->index], w->values.n, 0);
+    else defer(w, results[d->index], w->values.n, p->shapes ? p->shapes[d->index].padded : 0);
     w->values.at[w->values.n++] = (tt_value){.type = &p->types[i]};
     w->bytes += p->types[i].bytes;
   }
@@ -168,7 +171,7 @@ bool tt_window_share(tt_storage *to, tt_storage *from) {
   bool still = atomic_load_explicit(&from->window, memory_order_relaxed) == w, shared = still && ROOM(w->pending, 1);
   if (shared) {
     tt_storage_base(to, from->dtype, from->rank, from->dims);
-    defer(w, to, w->pending.at[from->place].value);
+    defer(w, to, w->pending.at[from->place].value, 0);
     mix(&w->hash, w->pending.at[from->place].value);
   }
   pthread_mutex_unlock(&w->lock);
@@ -225,26 +228,25 @@ static void settle(tt_window *w, bool failed) {
     tt_storage *s = p->storage;
     if (!s) continue;
     tt_buffer *b = w->values.at[p->value].buffer;
+    uint32_t padded = b ? s->padded : p->padded;
     if (p->alive && !b && p->origin != NO_VALUE) b = w->values.at[p->origin].buffer;
-    if (p->alive && b) tt_storage_put(s, tt_buffer_retain(b));
+    if (p->alive && b) tt_storage_put_padded(s, tt_buffer_retain(b), padded);
     else if (p->alive && failed) s->lost = true;
     atomic_store_explicit(&s->window, NULL, memory_order_release);
     tt_storage_release(s);
   }
 }
 
-/* Where the next window ends. A loop that is read from now and then is cut as one that never is, if the window holds it twice.
- * True if this one is full and was not cut that way yet. */
+/* Where the next window ends. A loop that is read from now and then is cut as one that never is, if the window holds it twice
+ * or windows of it were full. True if this one is full and was not cut that way yet. */
 static bool choose_cut(tt_window *w, tt_flush_reason reason) {
-  uint32_t before = w->cut;
+  uint32_t before = w->cut, period = w->period;
   bool is_full = reason == TT_FLUSH_FULL;
   tt_period_note(w);
-  if (is_full || w->records.n > LARGE) {
-    w->cut = tt_period_cut(w, LIMIT);
-    if (!is_full && 2 * w->period > w->records.n) w->cut = w->fulls ? before : 0;
-  } else if (!w->fulls) {
-    w->cut = 0;
-  }
+  uint32_t cut = is_full || w->fulls || w->records.n > LARGE ? tt_period_cut(w, LIMIT) : 0;
+  if (is_full || (w->fulls && cut && w->period == period)) w->cut = cut;
+  else if (w->fulls) w->period = period; /* that of the loop, not of all that led to the read */
+  else w->cut = 2 * w->period <= w->records.n ? cut : 0;
   w->fulls = is_full ? w->fulls + 1 : 0;
   return is_full && w->cut != before;
 }

@@ -30,8 +30,13 @@ typedef struct tt_pending {
   tt_storage *storage;    /* retained; NULL: given other contents meanwhile */
   uint32_t value;
   uint32_t origin;        /* the input that was its buffer, or NO_VALUE */
+  uint32_t padded;        /* which dims of that buffer were */
   bool alive;             /* while flushing: somebody besides the window has it */
 } tt_pending;
+
+/* A loop that fills windows, and where in its least rotation they begin. */
+typedef struct tt_loop { uint64_t hash; uint32_t start; } tt_loop;
+enum { LOOPS = 32 };
 
 /* A growing array of T. */
 #define TT_LIST(T) struct { T *at; uint32_t n, cap; }
@@ -54,8 +59,8 @@ struct tt_window {
   uint32_t fulls;             /* full windows since one that was not */
   tt_error failure;           /* of the last flush that failed */
   uint32_t *history, n_history; /* the operators of the last windows */
-  uint64_t position, anchor;  /* records so far; where a period of more than a window began */
-  uint32_t period;            /* of the operators' history; 0: none */
+  uint32_t period;            /* of the operators' history, the last that was found */
+  tt_loop loops[LOOPS];
 };
 
 tt_window *tt_window_of(int device);
@@ -79,8 +84,8 @@ tt_code tt_window_replay(tt_window *w, tt_error *err);
 
 /* ---- period.c: where a loop without reads repeats ---- */
 /* How many records a window of periods should have: of short ones, and of others, whose programs take longer to compile. */
-enum { HISTORY = 1 << 14, LARGE = 256, MEDIUM = 64, SHORT = 16 };
+enum { HISTORY = 1 << 14, LARGE = 256, MEDIUM = 64, SHORT = 8 };
 void tt_period_note(tt_window *w);                       /* appends the window's operators to the history */
-/* After how many records the next window should end, 0: unknown. Sets w->period. */
+/* After how many records the next window should end, 0: unknown. Sets w->period, but for that. */
 uint32_t tt_period_cut(tt_window *w, uint32_t limit);
 #endif

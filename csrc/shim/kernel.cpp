@@ -528,6 +528,15 @@ static C10_NOINLINE void call_checked(Entry &e, torch::jit::Stack *stack) {
   at::_linalg_check_errors(stack->back().toTensor(), said, single);
 }
 
+// Windows that are full run now; what fails is told by who reads what it was to fill.
+static void flush_full() {
+  if (C10_LIKELY(!tt_window_full())) return;
+  RECORD_USER_SCOPE("tpu::flush");
+  GilRelease nogil;
+  tt_error err;
+  tt_flush_full(&err);
+}
+
 // ---- sizes that vary ----
 // False: the call is an ordinary one now.
 static C10_NOINLINE bool call_bucketed(Entry &e, torch::jit::Stack *stack, c10::IValue *args, tt_call &c) {
@@ -538,10 +547,14 @@ static C10_NOINLINE bool call_bucketed(Entry &e, torch::jit::Stack *stack, c10::
     return false;
   }
   int n = tt_plan_output_count(plan);
-  std::vector<tt_storage *> results(n + 1);
-  std::vector<tt_output> outputs(n);
-  std::vector<std::array<int64_t, 2 * TT_MAX_RANK>> shapes(n);
-  check(tt_plan_run(plan, &c, results.data(), &err), err);
+  c10::SmallVector<tt_storage *, 4> results(n + 1);
+  c10::SmallVector<tt_output, 4> outputs(n);
+  c10::SmallVector<std::array<int64_t, 2 * TT_MAX_RANK>, 4> shapes(n);
+  {
+    RECORD_USER_SCOPE("tpu::execute");
+    if (C10_UNLIKELY(with_memory(c.device, [&] { return tt_plan_run(plan, &c, results.data(), &err); }) != TT_OK)) raise_of_run(c, err);
+  }
+  flush_full();
   for (int k = 0; k < n; k++) {
     outputs[k] = *tt_plan_output(plan, k);
     if (!outputs[k].defined) continue;
@@ -588,11 +601,7 @@ void call(Entry &e, torch::jit::Stack *stack) {
     RECORD_USER_SCOPE("tpu::execute");
     if (C10_UNLIKELY(with_memory(c.device, [&] { return tt_plan_run(plan, &c, results, &err); }) != TT_OK)) raise_of_run(c, err);
   }
-  if (C10_UNLIKELY(tt_window_full())) {
-    RECORD_USER_SCOPE("tpu::flush");
-    GilRelease nogil;
-    tt_flush_full(&err); // what fails is told by who reads what it was to fill
-  }
+  flush_full();
   if (C10_LIKELY(e.returns.size() == 1 && !e.returns[0].list)) { // nearly all
     c10::IValue r = e.returns[0].alias >= 0 ? std::move(args[e.returns[0].alias])
                                             : c10::IValue(wrap(results[0], *tt_plan_output(plan, 0)));
@@ -630,10 +639,7 @@ void call_with_outputs(Entry &e, torch::jit::Stack *stack, const std::vector<tt_
     if (!plan) raise(err);
     if (with_memory(c.device, [&] { return tt_plan_run(plan, &c, results.data(), &err); })) raise_of_run(c, err);
   }
-  if (C10_UNLIKELY(tt_window_full())) {
-    GilRelease nogil;
-    tt_flush_full(&err);
-  }
+  flush_full();
   put_results(e, stack, n, results.data(), [&](int k) -> const tt_output & { return outputs[k]; });
 }
 

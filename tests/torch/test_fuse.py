@@ -131,6 +131,39 @@ def test_a_loop_without_reads_needs_few_windows(dev):
     assert executions <= 40 and made <= 1
 
 
+def test_a_cache_that_grows_is_part_of_windows(dev):
+    w, x = torch.randn(8, 24, device=dev) * 0.3, torch.randn(1, 8)
+
+    def decode(device, n=100):
+        h, k, v = x.to(device), None, None
+        weights = w.to(device)
+        for _ in range(n):
+            q, k1, v1 = (h @ weights).chunk(3, -1)
+            k, v = (k1, v1) if k is None else (torch.cat([k, k1]), torch.cat([v, v1]))
+            h = torch.tanh(torch.softmax(q @ k.T, -1) @ v + h)
+        return k
+
+    def again():
+        torch.zeros(3, device=dev).add_(1).cumsum(0)  # what a loop follows on does not matter
+        return decode(dev).cpu()
+    settled(again, 4)
+    executions, made, k = spent(again)
+    assert (executions <= 60, made) == (True, 0), (executions, made)  # of 800 calls
+    torch.testing.assert_close(k, decode("cpu"), rtol=1e-3, atol=1e-4)
+
+
+def test_a_padded_tensor_is_written_in_a_window(dev):
+    x = torch.randn(6, 3)
+    d = torch.cat([x[:5].to(dev), x[5:].to(dev)])
+    _C.flush()
+    y = torch.cat([d, d[:1]])
+    y.mul_(2)
+    y[1:3].add_(d[2:4])
+    want = torch.cat([x, x[:1]]) * 2
+    want[1:3] += x[2:4]
+    assert torch.equal(y.cpu(), want) and torch.equal((d * 1).cpu(), x)
+
+
 def test_windows_that_never_repeat_are_left_to_strict_plans(dev):
     def step(n):
         return (torch.ones(n, device=dev) * 2 + 1).sum().item()

