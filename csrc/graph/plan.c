@@ -68,6 +68,7 @@ void tt_plans_clear(void) {
     plan_destroy(p);
   }
   n_plans = 0;
+  tt_epoch_forget_bound();
 }
 
 /* ---- letting go ---- */
@@ -124,12 +125,6 @@ static tt_plan *take_dead(void) {
   }
   out_due = false;
   return dead;
-}
-
-static int64_t most(void) {
-  const char *said = tt_env("TORCH_TPU_PLANS");
-  long long n = said ? atoll(said) : 0;
-  return n > 0 ? n : INT64_MAX;
 }
 
 void tt_plans_count(int64_t *kept, int64_t *dropped) {
@@ -351,7 +346,7 @@ const tt_plan *tt_plan_build(const tt_call *call, const tt_output *outputs, int 
   while (*at != &mine) at = &(*at)->next;
   *at = mine.next;
   if (p) insert(p);
-  if (n_plans > most()) take_out();
+  if (n_plans > tt_epoch_bound()) take_out();
   tt_plan *dead = take_dead();
   pthread_cond_broadcast(&built);
   pthread_mutex_unlock(&lock);
