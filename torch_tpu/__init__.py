@@ -50,6 +50,11 @@ def __getattr__(name):
     raise AttributeError(f"module 'torch_tpu' has no attribute {name!r}")
 
 
+def _register_distributed(module):
+    from . import distributed
+    distributed.register()
+
+
 def _setup():
     torch.utils.rename_privateuse1_backend("tpu")
     from . import tpu
@@ -66,6 +71,7 @@ def _setup():
     from . import _dlpack  # noqa: F401  (torch.from_dlpack of tpu tensors)
     from . import _exit  # noqa: F401  (waits for autograd threads at exit)
     from ._internal import default_backend, flex, later
+    later.when_imported("torch.distributed.distributed_c10d", _register_distributed)
     later.when_imported("torch._dynamo.backends.registry", default_backend.register)
     later.when_imported("torch.nn.attention.flex_attention", flex.allow)
 

@@ -128,7 +128,7 @@ static tt_buffer *upload(tt_client *c, int device, tt_dtype dtype, int rank, con
   }
   *done = args.done_with_host_buffer;
   tt_buffer_init(b, c, device, args.buffer, &type, NULL);
-  tt_tally(bytes_to_device, type.bytes);
+  if (semantics != PJRT_HostBufferSemantics_kImmutableZeroCopy) tt_tally(bytes_to_device, type.bytes);
   return b;
 }
 
@@ -174,15 +174,14 @@ static void follow(tt_buffer *b) {
     tt_inflight_add(b->client, b->device, ready.event, "copy to device");
 }
 
-tt_buffer *tt_buffer_from_host_async(tt_client *c, int device, tt_dtype dtype, int rank, const int64_t *dims,
-                                     const void *data, void (*done)(void *), void *arg, tt_error *err) {
+static tt_buffer *upload_until_done(tt_client *c, int device, tt_dtype dtype, int rank, const int64_t *dims, const void *data,
+                                    PJRT_HostBufferSemantics semantics, void (*done)(void *), void *arg, tt_error *err) {
   tt_error local, ignored;
   if (!err) err = &local;
   struct upload_done *u = tt_alloc(sizeof *u);
   PJRT_Event *event = NULL;
   if (!u) tt_no_memory(err, sizeof *u);
-  tt_buffer *b = u ? upload(c, device, dtype, rank, dims, data,
-                            PJRT_HostBufferSemantics_kImmutableUntilTransferCompletes, &event, err) : NULL;
+  tt_buffer *b = u ? upload(c, device, dtype, rank, dims, data, semantics, &event, err) : NULL;
   if (b) follow(b);
   if (!event) { /* nothing reads the data any more */
     tt_free(u);
@@ -197,6 +196,18 @@ tt_buffer *tt_buffer_from_host_async(tt_client *c, int device, tt_dtype dtype, i
     done(arg);
   }
   return b;
+}
+
+tt_buffer *tt_buffer_from_host_async(tt_client *c, int device, tt_dtype dtype, int rank, const int64_t *dims,
+                                     const void *data, void (*done)(void *), void *arg, tt_error *err) {
+  return upload_until_done(c, device, dtype, rank, dims, data, PJRT_HostBufferSemantics_kImmutableUntilTransferCompletes, done, arg, err);
+}
+
+tt_buffer *tt_buffer_of_host(tt_client *c, int device, tt_dtype dtype, int rank, const int64_t *dims, void *data,
+                             void (*done)(void *), void *arg, tt_error *err) {
+  bool shares = c->is_cpu && (uintptr_t)data % 64 == 0; /* what XLA's CPU client wants of memory that it takes as it is */
+  return upload_until_done(c, device, dtype, rank, dims, data, shares ? PJRT_HostBufferSemantics_kImmutableZeroCopy
+                           : PJRT_HostBufferSemantics_kImmutableUntilTransferCompletes, done, arg, err);
 }
 
 /* ---- reading ---- */
@@ -240,4 +251,11 @@ tt_code tt_buffer_await(tt_buffer *b, tt_error *err) {
   tt_code code = PJRT_CALL(b->client->plugin, PJRT_Buffer_ReadyEvent, &ready, err);
   if (!code) code = await(b->client->plugin, ready.event, err);
   return blame(b, code, err);
+}
+
+void *tt_buffer_host_address(tt_buffer *b) {
+  tt_error ignored;
+  if (!b->client->is_cpu || !PJRT_HAS(b->client->plugin, PJRT_Buffer_UnsafePointer) || tt_buffer_await(b, &ignored)) return NULL;
+  PJRT_ARGS(PJRT_Buffer_UnsafePointer_Args, args, .buffer = b->buffer);
+  return PJRT_CALL(b->client->plugin, PJRT_Buffer_UnsafePointer, &args, &ignored) ? NULL : (void *)(uintptr_t)args.buffer_pointer;
 }

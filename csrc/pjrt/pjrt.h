@@ -12,6 +12,13 @@ int tt_buffer_rank(const tt_buffer *b);
 const int64_t *tt_buffer_dims(const tt_buffer *b);
 
 int tt_buffer_device(const tt_buffer *b);
+/* Where b's contents lie in the host's memory, row-major, once they are computed; good while b is held. NULL: they are not
+ * there, or could not be computed (who reads b hears of it). */
+void *tt_buffer_host_address(tt_buffer *b);
+/* As tt_buffer_from_host_async, of memory that nobody else has any more: it becomes the buffer's own, without a copy, where
+ * the device's memory is the host's. done(arg) is called once it is not needed. */
+tt_buffer *tt_buffer_of_host(tt_client *c, int device, tt_dtype dtype, int rank, const int64_t *dims, void *data,
+                             void (*done)(void *), void *arg, tt_error *err);
 void tt_buffer_pool_clear(void); /* frees pooled records: for leak checks */
 
 /* ---- memory of a device: what buffers take, without those that the core keeps for itself. Any thread ---- */

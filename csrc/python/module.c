@@ -8,6 +8,7 @@
 #include "graph/graph.h"
 #include "pjrt/pjrt.h"
 #include "python/python.h"
+#include "dist/dist.h"
 #include "shim/shim.h"
 
 static PyObject *lazy_init_fn;
@@ -530,7 +531,16 @@ static PyObject *set_options(PyObject *self, PyObject *arg) {
   return PyUnicode_FromString(before);
 }
 
+static PyObject *make_dist_backend(PyObject *self, PyObject *args) {
+  (void)self;
+  PyObject *host, *store, *ranks;
+  const char *name;
+  return PyArg_ParseTuple(args, "OOOs", &host, &store, &ranks, &name) ? dist_backend(host, store, ranks, name) : NULL;
+}
+
 static PyMethodDef methods[] = {
+    {"dist_backend", make_dist_backend, METH_VARARGS,
+     "dist_backend(host, store, ranks, name): the c10d Backend for tpu tensors over the c10d Backend host"},
     {"set_lazy_init", set_lazy_init, METH_O,
      "set_lazy_init(fn): fn() is called at first use of the device, and calls init"},
     {"init", (PyCFunction)(void (*)(void))init, METH_VARARGS | METH_KEYWORDS,
