@@ -52,7 +52,7 @@ def __getattr__(name):
 
 def _register_distributed(module):
     from . import distributed
-    distributed.register()
+    distributed.register(module)
 
 
 def _setup():

@@ -1,0 +1,105 @@
+// lend.cpp: tensors lend their memory to a transport that works on the host's.
+//
+// Buffers are immutable to the rest of the system, so what is read can be handed out as it is. What is written is either
+// a buffer that nobody else holds, taken out of its storage for the time, or fresh memory that becomes the storage's
+// next buffer. Copies are made of views only, and by plugins whose memory is not the host's.
+#include "dist/lend.h"
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/from_blob.h>
+#include <cstring>
+#include "shim/common.h"
+extern "C" { // graph.h and pjrt.h, whose C atomics C++ cannot read
+tt_buffer *tt_storage_take_reference(tt_storage *s);
+tt_buffer *tt_storage_try_take(tt_storage *s, bool donate, bool *lent);
+void tt_storage_put(tt_storage *s, tt_buffer *b);
+void tt_storage_settle(tt_storage *s);
+bool tt_buffer_unique(const tt_buffer *b);
+size_t tt_buffer_bytes(const tt_buffer *b);
+void *tt_buffer_host_address(tt_buffer *b);
+tt_buffer *tt_buffer_of_host(tt_client *c, int device, tt_dtype dtype, int rank, const int64_t *dims, void *data,
+                             void (*done)(void *), void *arg, tt_error *err);
+}
+
+namespace tpu {
+
+static at::Tensor empty_on_host(const at::Tensor &like) {
+  return at::empty(like.sizes(), at::TensorOptions(at::kCPU).dtype(like.scalar_type()));
+}
+
+// Whether t's elements are the storage's bytes, in order.
+static bool is_whole(const at::Tensor &t) {
+  return t.storage_offset() == 0 && t.is_contiguous() && !t.is_conj() && !t.is_neg() &&
+         t.nbytes() == tt_storage_bytes(storage_of(t.unsafeGetTensorImpl()));
+}
+
+static at::Tensor over(void *data, const at::Tensor &t, std::function<void(void *)> release) {
+  return at::from_blob(data, t.sizes(), std::move(release), at::TensorOptions(at::kCPU).dtype(t.scalar_type()));
+}
+
+at::Tensor readable(const at::Tensor &t) {
+  if (t.device().is_cpu()) return t.contiguous();
+  tt_storage *s = storage_of(t.unsafeGetTensorImpl());
+  if (t.numel() && t.is_contiguous() && !t.is_conj() && !t.is_neg()) {
+    GilRelease nogil;
+    tt_buffer *b = tt_storage_take_reference(s);
+    bool exact = b && tt_buffer_bytes(b) == tt_storage_bytes(s); // else it is padded: more than counts
+    if (char *data = exact ? static_cast<char *>(tt_buffer_host_address(b)) : nullptr)
+      return over(data + static_cast<size_t>(t.storage_offset()) * t.element_size(), t,
+                  [b](void *) { tt_buffer_release(b); });
+    tt_buffer_release(b);
+  }
+  at::NoGradGuard no_grad;
+  return t.detach().cpu().contiguous();
+}
+
+static void release_tensor(void *t) { delete static_cast<at::Tensor *>(t); }
+
+// t's contents become host's memory.
+static void adopt(const at::Tensor &t, const at::Tensor &host) {
+  tt_error err{};
+  tt_storage *s = storage_of(t.unsafeGetTensorImpl());
+  tt_buffer *b = tt_buffer_of_host(client(), tt_storage_device(s), static_cast<tt_dtype>(dtype_of(t.scalar_type())),
+                                   static_cast<int>(t.dim()), t.sizes().data(), host.mutable_data_ptr(), release_tensor,
+                                   new at::Tensor(host), &err);
+  if (!b) raise(err);
+  check(tt_storage_set(s, b, &err), err);
+}
+
+// The buffer of s, taken out of it, if it is nobody else's and lies in the host's memory; else NULL and s as it was.
+static tt_buffer *take(tt_storage *s, void **data) {
+  bool lent = false;
+  tt_error ignored;
+  tt_storage_settle(s);
+  tt_buffer *b = tt_storage_try_take(s, true, &lent);
+  if (!b) return nullptr;
+  bool ours = tt_buffer_unique(b) && tt_buffer_bytes(b) == tt_storage_bytes(s) &&
+              !tt_client_synchronize(client(), tt_storage_device(s), &ignored); // programs may still be reading it
+  if (ours && (*data = tt_buffer_host_address(b))) return b;
+  tt_storage_put(s, b);
+  return nullptr;
+}
+
+Lent writable(const at::Tensor &t, bool keep) {
+  TORCH_CHECK(t.device().type() == kTpu, "expected a tensor on tpu, got one on ", t.device());
+  if (t.numel() && is_whole(t)) {
+    tt_storage *s = storage_of(t.unsafeGetTensorImpl());
+    void *data = nullptr;
+    GilRelease nogil;
+    if (tt_buffer *b = keep ? take(s, &data) : nullptr)
+      return {over(data, t, [t](void *) {}), [t, s, b] { tt_storage_put(s, b); }};
+    at::Tensor host = empty_on_host(t);
+    if (keep) std::memcpy(host.mutable_data_ptr(), readable(t).const_data_ptr(), host.nbytes());
+    return {host, [t, host] { adopt(t, host); }};
+  }
+  at::Tensor host = keep ? readable(t).clone() : empty_on_host(t);
+  return {host, [t, host] {
+            at::NoGradGuard no_grad;
+            at::AutoDispatchBelowADInplaceOrView below;
+            at::Tensor to = t;
+            to.copy_(host);
+          }};
+}
+
+} // namespace tpu

@@ -1,0 +1,211 @@
+// watch.cpp: a collective that fails says where every rank is.
+//
+// Each group remembers its last collective. One thread for each process looks now and then at a counter in the store; when
+// somebody has raised it, the process writes down there where its groups are. So who fails asks, and who is late or
+// elsewhere answers, while it computes; who does not answer has ended or cannot be reached. Costs a collective a short
+// text, and the store a request a second from each rank (fewer when there are thousands).
+#include "dist/watch.h"
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <cstring>
+#include <map>
+#include <sstream>
+#include <thread>
+#include "shim/common.h"
+
+namespace tpu {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+// ---- records ----
+Record::Record(std::string g, std::vector<int64_t> r) : group(std::move(g)), ranks(std::move(r)), since_(Clock::now()) {}
+
+static std::string describe(const char *op, const std::vector<at::Tensor> &tensors) {
+  std::ostringstream s;
+  s << op;
+  for (size_t i = 0; i < tensors.size() && i < 2; i++) s << ' ' << tensors[i].sizes() << ' ' << tensors[i].scalar_type();
+  if (tensors.size() > 2) s << " and " << tensors.size() - 2 << " more";
+  return s.str();
+}
+
+uint64_t Record::begin(const char *op, const std::vector<at::Tensor> &tensors) {
+  std::string what = describe(op, tensors), line = user_line(false);
+  if (!line.empty()) what += " (" + line + ")";
+  std::lock_guard<std::mutex> guard(lock_);
+  what_ = std::move(what);
+  since_ = Clock::now();
+  return ++number_;
+}
+
+void Record::end(uint64_t number) {
+  std::lock_guard<std::mutex> guard(lock_);
+  ended_ = std::max(ended_, number);
+  if (number == number_) since_ = Clock::now();
+}
+
+std::string Record::text() const {
+  std::lock_guard<std::mutex> guard(lock_);
+  if (!number_) return "has begun no collective";
+  double seconds = std::chrono::duration<double>(Clock::now() - since_).count();
+  char ago[32];
+  std::snprintf(ago, sizeof ago, "%.1f s", seconds);
+  std::string call = "#" + std::to_string(number_) + " " + what_;
+  return ended_ >= number_ ? "has ended " + call + " " + ago + " ago and begun no other" : "is at " + call + " since " + ago;
+}
+
+// ---- the process ----
+struct Watch {
+  std::mutex lock;
+  std::condition_variable woken;
+  std::vector<std::weak_ptr<Record>> records;
+  c10::intrusive_ptr<c10d::Store> store; // a connection of the thread's own
+  int64_t me = 0, seen = 0;
+  size_t world = 1;
+  bool stop = false;
+  std::thread thread;
+
+  ~Watch() {
+    {
+      std::lock_guard<std::mutex> guard(lock);
+      stop = true;
+    }
+    woken.notify_all();
+    if (thread.joinable()) thread.join();
+  }
+};
+
+static bool gone(const std::weak_ptr<Record> &weak) {
+  auto r = weak.lock();
+  return !r || r->closed();
+}
+
+static Watch &the() {
+  static Watch w;
+  return w;
+}
+
+static std::string key_of(int64_t question, int64_t rank) {
+  return "tpu_dist/at/" + std::to_string(question) + "/" + std::to_string(rank);
+}
+static const char counter[] = "tpu_dist/questions";
+
+static void answer(Watch &w, c10d::Store &store, int64_t question) {
+  std::string all;
+  {
+    std::lock_guard<std::mutex> guard(w.lock);
+    for (const auto &weak : w.records)
+      if (auto r = weak.lock()) all += r->group + "\t" + r->text() + "\n";
+  }
+  store.set(key_of(question, w.me), std::vector<uint8_t>(all.begin(), all.end()));
+}
+
+static void look_out(Watch &w) {
+  auto period = milliseconds(1000 + w.world);
+  for (;;) {
+    {
+      std::unique_lock<std::mutex> guard(w.lock);
+      if (w.woken.wait_for(guard, period, [&] { return w.stop; })) return;
+      w.records.erase(std::remove_if(w.records.begin(), w.records.end(), gone), w.records.end());
+      if (w.records.empty()) continue; // the groups are gone, and the store may be
+    }
+    try {
+      int64_t now = w.store->add(counter, 0);
+      for (; w.seen < now; w.seen++) answer(w, *w.store, w.seen + 1);
+    } catch (const std::exception &) {
+      return; // the store has ended: nobody can ask any more
+    }
+  }
+}
+
+std::shared_ptr<Record> watch(std::string group, std::vector<int64_t> ranks, int64_t me,
+                              const c10::intrusive_ptr<c10d::Store> &store) {
+  auto record = std::make_shared<Record>(std::move(group), std::move(ranks));
+  Watch &w = the();
+  std::unique_lock<std::mutex> guard(w.lock);
+  bool renewed = std::all_of(w.records.begin(), w.records.end(), gone);
+  w.records.push_back(record);
+  if (!renewed) return record;
+  // The first group of a world: after destroy_process_group and a new start the store is another.
+  w.me = me;
+  w.world = record->ranks.size();
+  bool begun = w.thread.joinable();
+  guard.unlock();
+  if (begun) { // the thread uses the old store
+    {
+      std::lock_guard<std::mutex> again(w.lock);
+      w.stop = true;
+    }
+    w.woken.notify_all();
+    w.thread.join();
+    w.stop = false;
+  }
+  try {
+    w.store = store->clone();
+    w.seen = w.store->add(counter, 0);
+  } catch (const std::exception &) { // a store that cannot be used twice, as a test's: failures then tell of this rank alone
+    w.store = nullptr;
+    return record;
+  }
+  w.thread = std::thread([&w] { look_out(w); });
+  return record;
+}
+
+static std::string line_of(const std::string &text, const std::string &group) {
+  size_t at = text.find(group + "\t");
+  if (at == std::string::npos || (at && text[at - 1] != '\n')) return "has no such group";
+  at += group.size() + 1;
+  return text.substr(at, text.find('\n', at) - at);
+}
+
+static std::string plural(std::string text) {
+  for (const auto &[one, many] : {std::pair{"is ", "are "}, {"has ", "have "}, {"gives ", "give "}})
+    if (text.rfind(one, 0) == 0) return many + text.substr(std::strlen(one));
+  return text;
+}
+
+std::string where_all_are(const Record &of) {
+  Watch &w = the();
+  if (!w.store) return "\n  rank " + std::to_string(w.me) + " " + of.text();
+  std::map<int64_t, std::string> answers;
+  bool reachable = true;
+  try {
+    c10::intrusive_ptr<c10d::Store> store = w.store->clone();
+    int64_t question = store->add(counter, 1);
+    answer(w, *store, question);
+    auto until = Clock::now() + milliseconds(3500 + 2 * w.world);
+    while (answers.size() < of.ranks.size() && Clock::now() < until) {
+      for (int64_t rank : of.ranks)
+        if (!answers.count(rank) && store->check({key_of(question, rank)})) {
+          std::vector<uint8_t> bytes = store->get(key_of(question, rank));
+          answers[rank] = line_of(std::string(bytes.begin(), bytes.end()), of.group);
+        }
+      if (answers.size() < of.ranks.size()) std::this_thread::sleep_for(milliseconds(100));
+    }
+  } catch (const std::exception &) {
+    reachable = false;
+    answers[w.me] = of.text();
+  }
+  // Ranks that say the same share a line; how long they wait is not a difference.
+  std::map<std::string, std::pair<std::vector<int64_t>, std::string>> said;
+  for (int64_t rank : of.ranks) {
+    auto it = answers.find(rank);
+    std::string text = it != answers.end() ? it->second
+                       : reachable         ? "gives no answer: ended, or cannot be reached"
+                                           : "is not known: the store of the group (in rank 0) has ended";
+    auto &entry = said[text.substr(0, text.find(" since "))];
+    entry.first.push_back(rank);
+    entry.second = text;
+  }
+  std::string out;
+  for (const auto &[ignored, entry] : said) {
+    bool several = entry.first.size() > 1;
+    out += several ? "\n  ranks " : "\n  rank ";
+    for (size_t i = 0; i < entry.first.size(); i++) out += (i ? ", " : "") + std::to_string(entry.first[i]);
+    out += " " + (several ? plural(entry.second) : entry.second);
+  }
+  return out;
+}
+
+} // namespace tpu
