@@ -127,4 +127,7 @@ def get_amp_supported_dtype() -> list:
 def __getattr__(name):
     if name == "_initialized":  # what torch.utils.checkpoint asks before it saves the device's random state
         return _C.is_initialized()
+    if name == "distributed":
+        from . import distributed
+        return distributed
     raise AttributeError(f"module 'torch.tpu' has no attribute '{name}'")
