@@ -1,5 +1,6 @@
 """torch.tpu: what torch.cuda is for CUDA. Devices, synchronisation and properties here; memory, random state and streams in
 the files of those names."""
+import importlib
 import re
 from collections import namedtuple
 
@@ -15,7 +16,7 @@ from .random import (default_generators, get_rng_state, get_rng_state_all, initi
 from .streams import Event, Stream, current_stream, default_stream, set_stream, stream
 from ._index import device_index
 
-__all__ = [name for name in dir() if not name.startswith("_") and name not in ("re", "namedtuple", "torch", "plugin", "device_index")]
+__all__ = [name for name in dir() if not name.startswith("_") and name not in ("importlib", "re", "namedtuple", "torch", "plugin", "device_index")]
 __all__ += ["device_count", "is_available", "is_initialized", "init", "current_device", "set_device", "device", "device_of",
             "synchronize", "get_device_name", "get_device_properties", "get_device_capability", "is_bf16_supported",
             "get_amp_supported_dtype"]
@@ -128,6 +129,5 @@ def __getattr__(name):
     if name == "_initialized":  # what torch.utils.checkpoint asks before it saves the device's random state
         return _C.is_initialized()
     if name == "distributed":
-        from . import distributed
-        return distributed
+        return importlib.import_module("torch_tpu.tpu.distributed")
     raise AttributeError(f"module 'torch.tpu' has no attribute '{name}'")
