@@ -7,7 +7,7 @@ PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint requi
 export PYTHONDONTWRITEBYTECODE := 1
 NATIVE := CMakeLists.txt $(shell find csrc -name '*.[ch]' -o -name '*.cpp')
 
-.PHONY: run test test-all test-c test-asan test-tsan bench coverage build wheel clean
+.PHONY: run test test-all test-c test-asan test-tsan python-asan python-tsan bench coverage build wheel clean
 
 run: build $(VENV)/.models
 	$(BIN)/python examples/run.py
@@ -50,12 +50,21 @@ $(VENV)/.test: $(VENV)/.base requirements-test.txt
 
 # The core without torch, with injected faults, and the C tests: plain, and under a sanitizer.
 comma := ,
+SANITIZED := tests/torch/test_endurance.py::test_threads_train_at_once_beside_workers tests/torch/test_compile_steps.py tests/torch/test_fuse.py
 test-c test-asan test-tsan: test-%: $(VENV)/.base $(VENV)/.test
 	$(BIN)/cmake -G Ninja -S . -B build/$* -DPython3_EXECUTABLE=$(CURDIR)/$(BIN)/python -DTT_TESTS=ON -DTT_EXTENSION=OFF \
 	  -DTT_FAULTS=ON -DTT_SANITIZE=$(if $(filter asan,$*),address$(comma)undefined,$(if $(filter tsan,$*),thread)) > /dev/null
 	$(BIN)/ninja -C build/$*
 	build/$*/tt_tests
 	build/$*/tt_hlo_golden tests/hlo/golden
+
+# The core under a sanitizer inside Python: threads that train, autograd's threads, DataLoader's workers, windows, joined steps.
+test-asan test-tsan: test-%: python-%
+python-asan python-tsan: python-%: build $(VENV)/.test
+	$(BIN)/cmake -G Ninja -S . -B build/$*-python -DPython3_EXECUTABLE=$(CURDIR)/$(BIN)/python -DTT_SHIM=$(CURDIR)/build \
+	  -DTT_SANITIZE=$(if $(filter asan,$*),address$(comma)undefined,thread) > /dev/null
+	$(BIN)/ninja -C build/$*-python
+	$(BIN)/python tests/sanitized.py $(if $(filter asan,$*),address,thread) build/$*-python $(SANITIZED)
 
 wheel: $(VENV)/.base
 	$(BIN)/pip wheel --quiet --no-build-isolation --no-deps -w dist .
