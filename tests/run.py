@@ -1,5 +1,7 @@
 """What `make test` runs after the C tests: the Python tests on every CPU plugin, then each program they made through libtpu.
 
+On the first plugin a sample of them runs in the other eager modes too (all, with --all), with a sample of PyTorch's own test data.
+
 One folder of compiled programs serves all runs, so a second run compiles nothing. The programs that the tests emit are
 collected as text, and a sample of them (all, with --all) is compiled for the topologies of TOPOLOGIES; what compiled
 once is remembered by its digest. Ends with "N passed, N failed".
@@ -16,8 +18,11 @@ import time
 
 ROOT = pathlib.Path(__file__).parents[1]
 PLUGINS = ["xla-cpu-pjrt", "fastatomstruct-xla-cpu"]
+MODES = ["fuse", "debug"]  # besides strict
 TOPOLOGIES = ["v5e:2x2", "v6e:2x2", "tpu7x:2x2x1"]
 SAMPLE = 40  # programs for each topology in `make test`
+PARTS = 10  # one of so many of the tests runs in each of the other modes in `make test`
+TASKS = 80  # of the coverage page, likewise
 CACHE = pathlib.Path(os.environ.get("TORCH_TPU_TEST_CACHE") or pathlib.Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
                      / "torch_tpu_tests")
 
@@ -35,10 +40,10 @@ def tally(output):
     return count.get("passed", 0), count.get("failed", 0) + count.get("error", 0)
 
 
-def run_pytest(plugin, paths, dump, extra):
+def run_pytest(plugin, paths, dump, extra, **settings):
     """The tests on one plugin; a crash of the process is a failure like any other."""
     env = {**os.environ, "TORCH_TPU_PLUGIN": plugin, "TORCH_TPU_CACHE_DIR": str(CACHE / "programs"), "TORCH_TPU_DUMP": str(dump),
-           "TORCH_TPU_FALLBACK": "silent", "CI": "1"}  # where torch raises what it warns of elsewhere
+           "TORCH_TPU_FALLBACK": "silent", "CI": "1", **settings}  # where torch raises what it warns of elsewhere
     command = [sys.executable, "-m", "pytest", "-q", "--no-header", "-p", "no:cacheprovider", "-n", "2", "-W", "ignore", "--durations=5", *paths, *extra]
     process = subprocess.Popen(command, cwd=ROOT, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, bufsize=1)
     lines = []
@@ -72,10 +77,25 @@ def run_core():
     return passed, failed
 
 
-def run_script(*command):
+def run_script(*command, **env):
     """One of the tools that checks the tree: passes or fails as a whole."""
-    code = subprocess.call([sys.executable, *command], cwd=ROOT)
+    code = subprocess.call([sys.executable, *command], cwd=ROOT, env={**os.environ, **env})
     return int(code == 0), int(code != 0)
+
+
+def run_mode(mode, plugin, dump, everything):
+    """The tests in another eager mode, and PyTorch's samples in it, which have to pass where the coverage page says that they do in
+    Strict mode: the sample of both, or everything."""
+    start, part = time.time(), MODES.index(mode)
+    say(f"---- {mode} mode on {plugin}")
+    env = {"TORCH_TPU_EAGER_MODE": mode, "TORCH_TPU_TEST_PART": "0/1" if everything else f"{part}/{PARTS}"}
+    passed, failed = run_pytest(plugin, ["tests/torch"], dump, [], **env)
+    spread = [] if everything else ["--spread", str(TASKS), "--seed", str(part)]
+    good, bad = run_script("-m", "torch_tpu.conformance", "--check", "docs", "--quiet", *spread, TORCH_TPU_PLUGIN=plugin, TORCH_TPU_FALLBACK="silent",
+                           TORCH_TPU_CACHE_DIR=str(CACHE / "programs"), **env)
+    say(f"{mode} mode: {passed} tests passed, {failed} failed; {'all' if everything else TASKS} tasks of the coverage page "
+        f"{'differ' if bad else 'are as in strict mode'}; {time.time() - start:.0f} s")
+    return passed + good, failed + bad
 
 
 def compile_for_tpu(dump, everything):
@@ -127,6 +147,8 @@ def main():
             if not named:  # several processes each; what moves bytes is the same on all plugins, where memory lies is not
                 total.append(run_pytest(plugin, ["tests/dist" if plugin == PLUGINS[0] else "tests/dist/test_collectives.py", "-n", "0"], dump,
                                         [a for a in extra if a.startswith("-")]))
+            if plugin == PLUGINS[0] and not named and not args.mode:
+                total += [run_mode(mode, plugin, dump, args.all) for mode in MODES]
     total.append(compile_for_tpu(dump, args.all))
     passed, failed = (sum(n) for n in zip(*total))
     say(f"{time.time() - start:.0f} s")

@@ -11,4 +11,5 @@ PyTorch's own `TORCH_DEVICE_BACKEND_AUTOLOAD=0` keeps `import torch` from loadin
 
 For the tests: `TORCH_TPU_TEST_DEVICE=cpu` runs them on plain PyTorch, which checks the tests themselves;
 `TORCH_TPU_TEST_SAMPLES` is how many of op_db's samples each operator gets (3); `TORCH_TPU_TEST_STEPS` how many
-steps the long run takes (2000); `TORCH_TPU_TEST_CACHE` is the folder that keeps compiled programs between runs of `make test`.""")
+steps the long run takes (2000); `TORCH_TPU_TEST_CACHE` is the folder that keeps compiled programs between runs of `make test`;
+`TORCH_TPU_TEST_PART=2/10` runs one of ten parts of the tests.""")

@@ -73,9 +73,10 @@ REFUSED = {
 
 @pytest.fixture
 def debug():
+    before = torch_tpu.eager_mode
     torch_tpu.set_eager_mode("debug")
     yield
-    torch_tpu.set_eager_mode("strict")
+    torch_tpu.set_eager_mode(before)
 
 
 def words(fn, *args):
@@ -156,14 +157,11 @@ def test_the_mode_is_part_of_the_key(counted):
     a = torch.arange(5.0, device="tpu")
     i = torch.tensor([1], device="tpu")
     a[i]
-    torch_tpu.set_eager_mode("debug")
-    try:
+    with torch_tpu.set_eager_mode("debug"):
         a[i]
         with counted() as c:
             a[i]
         assert c.built == 0 and c.cache_hits_plan == 1
-    finally:
-        torch_tpu.set_eager_mode("strict")
     with counted() as c:
         a[i]
     assert c.built == 0

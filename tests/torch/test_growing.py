@@ -6,6 +6,9 @@ import torch
 from torch.nn import functional as F
 
 import torch_tpu
+from conftest import MODE
+
+few = pytest.mark.skipif(MODE == "debug", reason="Debug mode looks at true sizes: a program for each length")
 
 
 def programs():
@@ -32,6 +35,7 @@ def same(a, b):
     torch.testing.assert_close(b.cpu(), a, rtol=1e-5, atol=1e-5, equal_nan=True)
 
 
+@few
 def test_cache_grows_in_few_programs():
     """Decoding with a cache that is made longer by cat, 150 steps: as many programs as 30 steps take."""
     def decode(device, n):
@@ -182,6 +186,7 @@ def test_softmax_of_nothing():
     same(torch._safe_softmax(x.half(), 0, torch.float32), torch._safe_softmax(x.half().to("tpu"), 0, torch.float32))
 
 
+@few
 @pytest.mark.parametrize("prompt", [1, 5])
 def test_decoding_from_a_prompt_takes_few_programs(prompt):
     """200 tokens with keys and values grown by cat: as on the CPU, at most 40 programs."""
@@ -204,6 +209,7 @@ def test_decoding_from_a_prompt_takes_few_programs(prompt):
     assert programs() - before <= 40
 
 
+@few
 @pytest.mark.parametrize("kind", ["gpt2", "llama"])
 def test_generate_with_a_dynamic_cache(kind):
     """Transformers' own decoding: its tokens are the CPU's, and later tokens need no more programs than earlier ones."""
@@ -230,6 +236,7 @@ def test_generate_with_a_dynamic_cache(kind):
     assert programs() - before <= 8  # what fuse mode compiles late among them
 
 
+@few
 def test_parts_of_what_has_grown_are_copied():
     """Into tensors of their own: one program whatever the length is."""
     made = []

@@ -12,8 +12,10 @@ Mode = torch.tpu.EagerMode
 
 @pytest.fixture(autouse=True)
 def strict():
-    yield
+    before = torch_tpu.eager_mode
     torch_tpu.set_eager_mode("strict")
+    yield
+    torch_tpu.set_eager_mode(before)
 
 
 def test_names():
