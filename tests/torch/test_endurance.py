@@ -19,7 +19,8 @@ import torch, torch_tpu
 from torch.nn import functional as F
 
 steps = int(sys.argv[1]) if len(sys.argv) > 1 else {steps}
-torch_tpu.set_eager_mode("{mode}")
+mode = "{mode}"
+torch_tpu.set_eager_mode("strict" if mode == "compiled" else mode)
 
 class Heap(ctypes.Structure):  # glibc's struct mallinfo2
     _fields_ = [(name, ctypes.c_size_t) for name in "arena ordblks smblks hblks hblkhd usmblks fsmblks uordblks fordblks keepcost".split()]
@@ -42,11 +43,12 @@ for i in range(30000):  # fills the table of numbers that were sent, which keeps
 model = torch.nn.Sequential(torch.nn.Linear(16, 32), torch.nn.GELU(), torch.nn.Dropout(0.1), torch.nn.Linear(32, 16)).to("tpu")
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
 schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 2 * steps)  # at a rate of 0 the decay is by 1: another program
+forward = torch.compile(model) if mode == "compiled" else model
 first = last = None
 for i in range(steps + 1):
     x = data[i % 57:i % 57 + 8]
     optimizer.zero_grad()
-    loss = (model(x) - x).square().mean()
+    loss = (forward(x) - x).square().mean()
     loss.backward()
     optimizer.step()
     schedule.step()
@@ -69,7 +71,7 @@ print(d["compiles"] - c["compiles"], end[1] - middle[1], end[2] - middle[2])
 
 
 @pytest.mark.tpu
-@pytest.mark.parametrize("mode", ["strict", "fuse"])
+@pytest.mark.parametrize("mode", ["strict", "fuse", "compiled"])
 def test_thousands_of_steps_keep_memory_flat(python, mode):
     status, out, err = python(LONG_RUN.format(steps=STEPS, mode=mode), timeout=1200)
     assert status == 0, err
