@@ -160,7 +160,8 @@ def test_dropout_differs_between_calls_and_repeats_with_the_seed(dev):
     torch.manual_seed(5)
     a, b = model(ids).detach().cpu(), model(ids).detach().cpu()
     torch.manual_seed(5)
-    assert torch.equal(a, model(ids).detach().cpu()) and not torch.equal(a, b)
+    torch.testing.assert_close(a, model(ids).detach().cpu())  # in fuse mode the second time is another program
+    assert (a - b).abs().max() > 0.1
 
 
 def test_generating_text(dev):
