@@ -1,8 +1,8 @@
 // backend.cpp: the c10d backend "tpu_dist" for plugins of any kind: collectives on the host's memory.
 //
 // Gloo moves the bytes; this brings tensors to it (lend.h), makes of dtypes and reductions what it knows (reduction.h),
-// and gives the results to the device as soon as they are there, whether somebody waits or not. Inputs are what they were
-// when the collective was called. Where one fails, the error says where every rank is (watch.h).
+// and gives the results to the device as soon as they are there, whether somebody waits or not. Inputs are what they
+// were when the collective was called. Where one fails, the error says where every rank is (watch.h).
 #include <pybind11/pybind11.h>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/utils/pybind.h>
@@ -36,8 +36,10 @@ public:
     auto left = std::make_shared<std::atomic<size_t>>(host_.size());
     for (const WorkPtr &w : host_)
       w->getFuture()->addCallback([self, left](c10::ivalue::Future &f) {
-        if (f.hasError()) self->fail(f.exception_ptr());
-        else if (left->fetch_sub(1) == 1) self->succeed();
+        if (f.hasError())
+          self->fail(f.exception_ptr());
+        else if (left->fetch_sub(1) == 1)
+          self->succeed();
       });
   }
 
@@ -96,8 +98,8 @@ private:
     std::lock_guard<std::mutex> guard(explaining_);
     if (explanation_.empty())
       explanation_ = c10d::opTypeToString(opType_) + " #" + std::to_string(number_) + " of group " + record_->group +
-                     " failed on rank " + std::to_string(record_->ranks.at(rank_)) + ": " + what.substr(0, what.find("\nException raised")) +
-                     where_all_are(*record_);
+                     " failed on rank " + std::to_string(record_->ranks.at(rank_)) + ": " +
+                     what.substr(0, what.find("\nException raised")) + where_all_are(*record_);
     return explanation_;
   }
 
@@ -140,7 +142,9 @@ public:
     host_->shutdown();
   }
   bool supportsSplitting() const override { return host_->supportsSplitting(); }
-  c10d::ErrorType getError() override { return c10d::ErrorType::SUCCESS; } // failures are raised where they are waited for
+  c10d::ErrorType getError() override {
+    return c10d::ErrorType::SUCCESS;
+  } // failures are raised where they are waited for
 
   c10::intrusive_ptr<Backend> split(const c10::intrusive_ptr<c10d::Store> &store, const std::vector<int> &ranks,
                                     const c10::intrusive_ptr<Options> &opts) override {
@@ -149,7 +153,8 @@ public:
     std::vector<int64_t> members;
     for (int r : ranks) members.push_back(record_->ranks.at(r));
     int64_t me = members.at(part->getRank());
-    return c10::make_intrusive<TpuBackend>(part, watch(opts ? opts->group_name : record_->group + "/split", members, me, store));
+    return c10::make_intrusive<TpuBackend>(
+        part, watch(opts ? opts->group_name : record_->group + "/split", members, me, store));
   }
 
   // ---- one to all, all to one ----
@@ -172,7 +177,8 @@ public:
     std::vector<End> ends;
     if (opts.rootRank == rank_) host.push_back(fill(outputs.at(0), &ends));
     Tensors in = {bytes(readable(inputs[0]))};
-    return collective(OpType::GATHER, number, {host_->gather(host, in, opts)}, ends, opts.rootRank == rank_ ? outputs[0] : Tensors{});
+    return collective(OpType::GATHER, number, {host_->gather(host, in, opts)}, ends,
+                      opts.rootRank == rank_ ? outputs[0] : Tensors{});
   }
 
   WorkPtr scatter(Tensors &outputs, std::vector<Tensors> &inputs, const c10d::ScatterOptions &opts) override {
@@ -200,18 +206,21 @@ public:
 
   WorkPtr _allgather_base(at::Tensor &output, at::Tensor &input, const c10d::AllgatherOptions &opts) override {
     uint64_t number = record_->begin("all_gather_into_tensor", {input});
-    TORCH_CHECK(output.numel() == input.numel() * size_, "output tensor size must be equal to world_size times input tensor size");
+    TORCH_CHECK(output.numel() == input.numel() * size_,
+                "output tensor size must be equal to world_size times input tensor size");
     TORCH_CHECK(output.scalar_type() == input.scalar_type(), "output tensor must have the same type as input tensor");
     return gather_all({output}, {input}, opts, OpType::_ALLGATHER_BASE, number);
   }
 
-  WorkPtr allgather_into_tensor_coalesced(Tensors &outputs, Tensors &inputs, const c10d::AllgatherOptions &opts) override {
+  WorkPtr allgather_into_tensor_coalesced(Tensors &outputs, Tensors &inputs,
+                                          const c10d::AllgatherOptions &opts) override {
     uint64_t number = record_->begin("all_gather_into_tensor_coalesced", inputs);
     TORCH_CHECK(outputs.size() == inputs.size(), "expected as many outputs as inputs");
     return gather_all(outputs, inputs, opts, OpType::COALESCED, number);
   }
 
-  WorkPtr allgather_coalesced(std::vector<Tensors> &outputs, Tensors &inputs, const c10d::AllgatherOptions &opts) override {
+  WorkPtr allgather_coalesced(std::vector<Tensors> &outputs, Tensors &inputs,
+                              const c10d::AllgatherOptions &opts) override {
     uint64_t number = record_->begin("all_gather_coalesced", inputs);
     std::vector<WorkPtr> works;
     std::vector<End> ends;
@@ -244,10 +253,12 @@ public:
     }
     Lent to = writable(tensors[0], true);
     Tensors carried = {how.before(to.host)};
-    return collective(OpType::REDUCE, number, {host_->reduce(carried, plain(opts, how))}, {after(how, carried[0], to)}, tensors);
+    return collective(OpType::REDUCE, number, {host_->reduce(carried, plain(opts, how))}, {after(how, carried[0], to)},
+                      tensors);
   }
 
-  WorkPtr reduce_scatter(Tensors &outputs, std::vector<Tensors> &inputs, const c10d::ReduceScatterOptions &opts) override {
+  WorkPtr reduce_scatter(Tensors &outputs, std::vector<Tensors> &inputs,
+                         const c10d::ReduceScatterOptions &opts) override {
     check_single("reduce_scatter", outputs);
     uint64_t number = record_->begin("reduce_scatter", outputs);
     const Tensors &parts = inputs.at(0);
@@ -263,12 +274,15 @@ public:
 
   WorkPtr _reduce_scatter_base(at::Tensor &output, at::Tensor &input, const c10d::ReduceScatterOptions &opts) override {
     uint64_t number = record_->begin("reduce_scatter_tensor", {input});
-    TORCH_CHECK(input.numel() == output.numel() * size_, "input tensor must be the same size as output size times world size");
-    TORCH_CHECK(output.scalar_type() == input.scalar_type(), "input tensor must be the same type as the output tensor.");
+    TORCH_CHECK(input.numel() == output.numel() * size_,
+                "input tensor must be the same size as output size times world size");
+    TORCH_CHECK(output.scalar_type() == input.scalar_type(),
+                "input tensor must be the same type as the output tensor.");
     return scatter_reduced({output}, {readable(input)}, opts, OpType::_REDUCE_SCATTER_BASE, number);
   }
 
-  WorkPtr reduce_scatter_tensor_coalesced(Tensors &outputs, Tensors &inputs, const c10d::ReduceScatterOptions &opts) override {
+  WorkPtr reduce_scatter_tensor_coalesced(Tensors &outputs, Tensors &inputs,
+                                          const c10d::ReduceScatterOptions &opts) override {
     uint64_t number = record_->begin("reduce_scatter_tensor_coalesced", inputs);
     TORCH_CHECK(outputs.size() == inputs.size(), "expected as many outputs as inputs");
     Tensors hosts;
@@ -285,7 +299,8 @@ public:
     TORCH_CHECK(output.scalar_type() == input.scalar_type(), "Tensors are not equal in size or data type");
     std::vector<End> ends;
     at::Tensor out = fill({output}, &ends)[0], in = bytes(readable(input));
-    return collective(OpType::ALLTOALL_BASE, number, {exchange(out, in, in_bytes(to, output), in_bytes(from, input), opts)}, ends, {output});
+    return collective(OpType::ALLTOALL_BASE, number,
+                      {exchange(out, in, in_bytes(to, output), in_bytes(from, input), opts)}, ends, {output});
   }
 
   WorkPtr alltoall(Tensors &outputs, Tensors &inputs, const c10d::AllToAllOptions &opts) override {
@@ -359,13 +374,15 @@ private:
   }
 
   WorkPtr collective(OpType type, uint64_t number, std::vector<WorkPtr> works, std::vector<End> ends, Tensors results) {
-    auto w = c10::make_intrusive<TpuWork>(type, rank_, std::move(works), std::move(ends), std::move(results), record_, number);
+    auto w = c10::make_intrusive<TpuWork>(type, rank_, std::move(works), std::move(ends), std::move(results), record_,
+                                          number);
     w->follow();
     return w;
   }
   // Gloo's sends and receives end in wait().
   WorkPtr between(OpType type, uint64_t number, WorkPtr work, std::vector<End> ends, Tensors results) {
-    return c10::make_intrusive<TpuWork>(type, rank_, std::vector<WorkPtr>{std::move(work)}, std::move(ends), std::move(results), record_, number);
+    return c10::make_intrusive<TpuWork>(type, rank_, std::vector<WorkPtr>{std::move(work)}, std::move(ends),
+                                        std::move(results), record_, number);
   }
 
   template <class Options> static Options plain(Options opts, const Reduction &how) {
@@ -379,7 +396,8 @@ private:
     };
   }
 
-  WorkPtr gather_all(const Tensors &outputs, const Tensors &inputs, const c10d::AllgatherOptions &opts, OpType type, uint64_t number) {
+  WorkPtr gather_all(const Tensors &outputs, const Tensors &inputs, const c10d::AllgatherOptions &opts, OpType type,
+                     uint64_t number) {
     std::vector<WorkPtr> works;
     std::vector<End> ends;
     for (size_t i = 0; i < outputs.size(); i++) {
@@ -402,9 +420,10 @@ private:
     return collective(type, number, works, ends, tensors);
   }
 
-  // inputs: on the host, a part for each rank. Each rank gets all ranks' values of its part and combines them: half of what
-  // a reduction of all parts everywhere would move, and in the same order wherever it is done.
-  WorkPtr scatter_reduced(const Tensors &outputs, const Tensors &inputs, const c10d::ReduceScatterOptions &opts, OpType type, uint64_t number) {
+  // inputs: on the host, a part for each rank. Each rank gets all ranks' values of its part and combines them: half of
+  // what a reduction of all parts everywhere would move, and in the same order wherever it is done.
+  WorkPtr scatter_reduced(const Tensors &outputs, const Tensors &inputs, const c10d::ReduceScatterOptions &opts,
+                          OpType type, uint64_t number) {
     std::vector<WorkPtr> works;
     std::vector<End> ends;
     c10d::AllToAllOptions each;
@@ -424,7 +443,8 @@ private:
     return collective(type, number, works, ends, outputs);
   }
 
-  WorkPtr uneven_allgather(const Tensors &outputs, const at::Tensor &input, const c10d::AllgatherOptions &opts, uint64_t number) {
+  WorkPtr uneven_allgather(const Tensors &outputs, const at::Tensor &input, const c10d::AllgatherOptions &opts,
+                           uint64_t number) {
     std::vector<WorkPtr> works;
     std::vector<End> ends;
     for (int r = 0; r < size_; r++) {
@@ -440,7 +460,8 @@ private:
     return collective(OpType::ALLGATHER, number, works, ends, outputs);
   }
 
-  WorkPtr uneven_reduce_scatter(const at::Tensor &output, const Tensors &parts, const c10d::ReduceScatterOptions &opts, uint64_t number) {
+  WorkPtr uneven_reduce_scatter(const at::Tensor &output, const Tensors &parts, const c10d::ReduceScatterOptions &opts,
+                                uint64_t number) {
     std::vector<WorkPtr> works;
     std::vector<End> ends;
     Reduction how(opts.reduceOp, output.scalar_type(), size_);
@@ -470,7 +491,8 @@ private:
     for (int64_t r : rows) sizes.push_back(r * row);
     return sizes;
   }
-  WorkPtr exchange(at::Tensor out, at::Tensor in, std::vector<int64_t> to, std::vector<int64_t> from, const c10d::AllToAllOptions &opts) {
+  WorkPtr exchange(at::Tensor out, at::Tensor in, std::vector<int64_t> to, std::vector<int64_t> from,
+                   const c10d::AllToAllOptions &opts) {
     return host_->alltoall_base(out, in, to, from, opts);
   }
 

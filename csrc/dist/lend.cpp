@@ -1,8 +1,8 @@
 // lend.cpp: tensors lend their memory to a transport that works on the host's.
 //
-// Buffers are immutable to the rest of the system, so what is read can be handed out as it is. What is written is either
-// a buffer that nobody else holds, taken out of its storage for the time, or fresh memory that becomes the storage's
-// next buffer. Copies are made of views only, and by plugins whose memory is not the host's.
+// Buffers are immutable to the rest of the system, so what is read can be handed out as it is. What is written is
+// either a buffer that nobody else holds, taken out of its storage for the time, or fresh memory that becomes the
+// storage's next buffer. Copies are made of views only, and by plugins whose memory is not the host's.
 #include "dist/lend.h"
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/grad_mode.h>

@@ -1,7 +1,7 @@
 // reduction.cpp: a dtype or reduction that the transport lacks is carried as one it has.
 //
-// Averages are sums that are divided after; premultiplied sums are multiplied before; bools are bytes of which the larger
-// or smaller is taken, complex numbers pairs, narrow floats f32.
+// Averages are sums that are divided after; premultiplied sums are multiplied before; bools are bytes of which the
+// larger or smaller is taken, complex numbers pairs, narrow floats f32.
 #include "dist/reduction.h"
 #include <ATen/Functions.h>
 
@@ -28,12 +28,17 @@ static c10::ScalarType carried_as(c10::ScalarType t) {
 
 static bool is_bitwise(Op::RedOpType op) { return op == Op::BAND || op == Op::BOR || op == Op::BXOR; }
 
-Reduction::Reduction(const Op &op, c10::ScalarType dtype, int ranks) : plain(op), own_(dtype), carried_(carried_as(dtype)) {
-  TORCH_CHECK_VALUE(!is_bitwise(op.op_) || c10::isIntegralType(dtype, true),
-                    "Cannot use ReduceOp.", op.op_ == Op::BAND ? "BAND" : op.op_ == Op::BOR ? "BOR" : "BXOR", " with ", dtype);
+Reduction::Reduction(const Op &op, c10::ScalarType dtype, int ranks)
+    : plain(op), own_(dtype), carried_(carried_as(dtype)) {
+  TORCH_CHECK_VALUE(!is_bitwise(op.op_) || c10::isIntegralType(dtype, true), "Cannot use ReduceOp.",
+                    op.op_ == Op::BAND  ? "BAND"
+                    : op.op_ == Op::BOR ? "BOR"
+                                        : "BXOR",
+                    " with ", dtype);
   TORCH_CHECK_VALUE(!c10::isComplexType(dtype) || op.op_ == Op::SUM || op.op_ == Op::AVG || op.op_ == Op::PREMUL_SUM,
                     "all_reduce does not support this ReduceOp on complex tensors");
-  TORCH_CHECK_VALUE(dtype != c10::kUInt64 || (op.op_ != Op::MIN && op.op_ != Op::MAX), "MIN and MAX of uint64 are not supported");
+  TORCH_CHECK_VALUE(dtype != c10::kUInt64 || (op.op_ != Op::MIN && op.op_ != Op::MAX),
+                    "MIN and MAX of uint64 are not supported");
   if (op.op_ == Op::AVG) {
     divisor_ = ranks;
     plain = Op(Op::SUM);
@@ -66,9 +71,12 @@ at::Tensor Reduction::combined(const at::Tensor &rows) const {
   }
   at::Tensor all = rows[0].clone();
   for (int64_t r = 1; r < rows.size(0); r++) {
-    if (plain.op_ == Op::BAND) all.bitwise_and_(rows[r]);
-    else if (plain.op_ == Op::BOR) all.bitwise_or_(rows[r]);
-    else all.bitwise_xor_(rows[r]);
+    if (plain.op_ == Op::BAND)
+      all.bitwise_and_(rows[r]);
+    else if (plain.op_ == Op::BOR)
+      all.bitwise_or_(rows[r]);
+    else
+      all.bitwise_xor_(rows[r]);
   }
   return all;
 }
@@ -77,8 +85,10 @@ void Reduction::after(const at::Tensor &result, const at::Tensor &out) const {
   at::Tensor to = out;
   if (c10::isComplexType(own_)) to = at::view_as_real(to);
   if (divisor_ != 1 && own_ != c10::kBool) {
-    if (c10::isFloatingType(carried_)) result.div_(divisor_);
-    else result.div_(divisor_, "trunc");
+    if (c10::isFloatingType(carried_))
+      result.div_(divisor_);
+    else
+      result.div_(divisor_, "trunc");
   }
   if (to.const_data_ptr() != result.const_data_ptr()) to.copy_(result.view(to.sizes()));
 }

@@ -5,10 +5,12 @@
 
 namespace tpu {
 
-// How op is done on tensors of a dtype: give the transport before(x) and plain; after(result, out) then writes into out.
+// How op is done on tensors of a dtype: give the transport before(x) and plain; after(result, out) then writes into
+// out.
 class Reduction {
 public:
-  Reduction(const c10d::ReduceOp &op, c10::ScalarType dtype, int ranks); // throws for what has no meaning, as bits of floats
+  Reduction(const c10d::ReduceOp &op, c10::ScalarType dtype,
+            int ranks); // throws for what has no meaning, as bits of floats
   c10d::ReduceOp plain;
   bool scales() const { return scales_; } // before() then writes into its argument
   // Of host memory that may be written: x itself where the transport can reduce it in place.

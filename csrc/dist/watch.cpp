@@ -1,9 +1,9 @@
 // watch.cpp: a collective that fails says where every rank is.
 //
-// Each group remembers its last collective. One thread for each process looks now and then at a counter in the store; when
-// somebody has raised it, the process writes down there where its groups are. So who fails asks, and who is late or
-// elsewhere answers, while it computes; who does not answer has ended or cannot be reached. Costs a collective a short
-// text, and the store a request a second from each rank (fewer when there are thousands).
+// Each group remembers its last collective. One thread for each process looks now and then at a counter in the store;
+// when somebody has raised it, the process writes down there where its groups are. So who fails asks, and who is late
+// or elsewhere answers, while it computes; who does not answer has ended or cannot be reached. Costs a collective a
+// short text, and the store a request a second from each rank (fewer when there are thousands).
 #include "dist/watch.h"
 #include <algorithm>
 #include <atomic>
@@ -20,12 +20,14 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 // ---- records ----
-Record::Record(std::string g, std::vector<int64_t> r) : group(std::move(g)), ranks(std::move(r)), since_(Clock::now()) {}
+Record::Record(std::string g, std::vector<int64_t> r)
+    : group(std::move(g)), ranks(std::move(r)), since_(Clock::now()) {}
 
 static std::string describe(const char *op, const std::vector<at::Tensor> &tensors) {
   std::ostringstream s;
   s << op;
-  for (size_t i = 0; i < tensors.size() && i < 2; i++) s << ' ' << tensors[i].sizes() << ' ' << tensors[i].scalar_type();
+  for (size_t i = 0; i < tensors.size() && i < 2; i++)
+    s << ' ' << tensors[i].sizes() << ' ' << tensors[i].scalar_type();
   if (tensors.size() > 2) s << " and " << tensors.size() - 2 << " more";
   return s.str();
 }
@@ -52,7 +54,8 @@ std::string Record::text() const {
   char ago[32];
   std::snprintf(ago, sizeof ago, "%.1f s", seconds);
   std::string call = "#" + std::to_string(number_) + " " + what_;
-  return ended_ >= number_ ? "has ended " + call + " " + ago + " ago and begun no other" : "is at " + call + " since " + ago;
+  return ended_ >= number_ ? "has ended " + call + " " + ago + " ago and begun no other"
+                           : "is at " + call + " since " + ago;
 }
 
 // ---- the process ----
@@ -144,7 +147,8 @@ std::shared_ptr<Record> watch(std::string group, std::vector<int64_t> ranks, int
   try {
     w.store = store->clone();
     w.seen = w.store->add(counter, 0);
-  } catch (const std::exception &) { // a store that cannot be used twice, as a test's: failures then tell of this rank alone
+  } catch (
+      const std::exception &) { // a store that cannot be used twice, as a test's: failures then tell of this rank alone
     w.store = nullptr;
     return record;
   }

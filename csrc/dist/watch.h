@@ -14,10 +14,10 @@ namespace tpu {
 // The last collective of one group on this rank.
 class Record {
 public:
-  Record(std::string group, std::vector<int64_t> ranks); // ranks: the group's, in the world
+  Record(std::string group, std::vector<int64_t> ranks);                  // ranks: the group's, in the world
   uint64_t begin(const char *op, const std::vector<at::Tensor> &tensors); // its number
   void end(uint64_t number);
-  std::string text() const; // one line, without the group
+  std::string text() const;        // one line, without the group
   void close() { closed_ = true; } // the group has ended: nobody will ask
   bool closed() const { return closed_; }
   const std::string group;
