@@ -93,20 +93,23 @@ def built(counts):
     return counts["compiles"] + counts["cache_hits_disk"] + counts["cache_hits_memory"]
 
 
-def warm(f, quiet=1.0, most=60.0):
-    """Runs f until nothing was built for `quiet` seconds and three runs: programs may be compiled in the background."""
+def warm(*functions, runs=4, most=120.0):
+    """Runs all of them in turn, until nothing was built in the last `runs` rounds; waits for what compiles in the
+    background, so a round that builds nothing has all its programs."""
     import torch_tpu
+    from torch_tpu import _C
 
-    begin = since = time.perf_counter()
-    seen, runs = None, 0
-    while (now := time.perf_counter()) - since < quiet or runs < 3:
-        if now - begin > most:
+    begin, seen, quiet = time.perf_counter(), None, 0
+    while quiet < runs:
+        if time.perf_counter() - begin > most:
             raise RuntimeError(f"still compiling after {most} seconds")
-        f()
+        for f in functions:
+            f()
+        torch.tpu.synchronize()
+        _C.fuse_wait(False)
         counts = built(torch_tpu.counters())
-        if counts != seen:
-            seen, since, runs = counts, time.perf_counter(), 0
-        runs += 1
+        quiet = quiet + 1 if counts == seen else 0
+        seen = counts
 
 
 def report(args, name, **figures):

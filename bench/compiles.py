@@ -1,7 +1,8 @@
-"""How often a fixed set of scripts compiles, and how many programs it executes: counts, not times.
+"""How often a fixed set of scripts compiles, and how many programs it executes.
 
 Each script runs in a process of its own with an empty cache, strict and fused, and its result must be torch CPU's.
-"again" is what a second run of the same script in the same process still builds.
+"again" is what a second run of the same script in the same process still builds. "fuse/strict" is of time: both modes in
+one process, warm, taking turns.
 
   python bench/compiles.py [--only NAME,...] [--json FILE]"""
 
@@ -162,33 +163,61 @@ def one(name, mode):
     )
 
 
+def times(name):
+    """Runs in a process of its own; prints the medians of both modes."""
+
+    def turn(mode):
+        def run():
+            torch.manual_seed(0)
+            with torch_tpu.set_eager_mode(mode):
+                SCRIPTS[name]("tpu").cpu()
+
+        return run
+
+    turns = {mode: turn(mode) for mode in ("strict", "fuse")}
+    common.warm(*turns.values())
+    print(json.dumps(common.take_turns({mode: (f, 1, lambda: None) for mode, f in turns.items()}, 15)))
+
+
+def started(cache, *args):
+    """This script in a process of its own, with a cache of its own."""
+    env = {**os.environ, "TORCH_TPU_CACHE_DIR": cache}
+    return subprocess.Popen([sys.executable, __file__, *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env)
+
+
+def result(process, what):
+    """What it printed last, or None."""
+    out, err = process.communicate()
+    if process.returncode:
+        print(f"{what}: {err[-2000:]}", flush=True)
+        return None
+    return json.loads(out.splitlines()[-1])
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--only", default=",".join(SCRIPTS))
     parser.add_argument("--one", nargs=2, help=argparse.SUPPRESS)
+    parser.add_argument("--times", help=argparse.SUPPRESS)
     parser.add_argument("--json")
     args = parser.parse_args()
     if args.one:
         return one(*args.one)
+    if args.times:
+        return times(args.times)
     lines = []
     for name in args.only.split(","):
         row = [f"{name.replace('_', ' ')}: {' '.join(SCRIPTS[name].__doc__.split())}"]
-        for mode in ("strict", "fuse"):
-            with tempfile.TemporaryDirectory() as cache:
-                done = subprocess.run(
-                    [sys.executable, __file__, "--one", name, mode],
-                    capture_output=True,
-                    text=True,
-                    env={**os.environ, "TORCH_TPU_CACHE_DIR": cache},
-                )
-            if done.returncode:
-                print(f"{name}, {mode}: {done.stderr[-2000:]}")
-                row += ["fails"] * 3
-                continue
-            c = json.loads(done.stdout.splitlines()[-1])
-            row += [c["built"], c["again"], c["executions"]]
+        with tempfile.TemporaryDirectory() as cold:
+            folders = {mode: os.path.join(cold, mode) for mode in ("strict", "fuse")}
+            running = {mode: started(folder, "--one", name, mode) for mode, folder in folders.items()}  # counts: together
+            for mode, process in running.items():
+                c = result(process, f"{name}, {mode}")
+                row += [c["built"], c["again"], c["executions"]] if c else ["fails"] * 3
+            t = result(started(folders["fuse"], "--times", name), f"{name}, times") or {}
+        row.append(common.ratio(t.get("fuse"), t.get("strict")))
         lines.append(row)
-    head = ["", *(f"{mode}: {what}" for mode in ("strict", "fuse") for what in ("built", "again", "executions"))]
+    head = ["", *(f"{mode}: {what}" for mode in ("strict", "fuse") for what in ("built", "again", "executions")), "fuse/strict"]
     common.report(args, "compiles", programs_built_and_executed=common.table(head, lines))
 
 

@@ -1,6 +1,7 @@
 """`make bench`: every script of this folder in a process of its own, and with --write their tables in README.md.
 
 Figures in the README are written by this script only, between its two marker lines, with the date and the machine.
+All of it takes about five minutes on two cores that nobody else uses.
 
   python bench/run.py [--only eager,train] [--write]"""
 
@@ -58,8 +59,8 @@ def main():
                 failed.append(name)
                 continue
             results.append(json.loads(pathlib.Path(file).read_text()))
-    if args.write:
-        write(results)
+        if args.write:  # now: what comes after may be interrupted
+            write(results)
     if failed:
         sys.exit(f"failed: {', '.join(failed)}")
 

@@ -5,7 +5,7 @@ First import torch, with torch_tpu loaded and without; then the first step of GP
 compiled, with the programs that were compiled for it (warm: none). A first step is counted from the call, when torch is
 imported and model and data are on the device, to its loss on the host: what a cache can shorten.
 
-  python bench/startup.py [--rounds 3] [--json FILE]"""
+  python bench/startup.py [--rounds 2] [--json FILE]"""
 
 import argparse
 import json
@@ -77,7 +77,7 @@ def python(code, *args, **env):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--json")
     args = parser.parse_args()
     imports = {
@@ -93,8 +93,7 @@ def main():
             seconds[name].append(python(code, TORCH_DEVICE_BACKEND_AUTOLOAD=load)[0])
     rows = [[name, common.number(statistics.median(s))] for name, s in seconds.items()]
 
-    building = [float(python(BUILD)[1]) for _ in range(args.rounds)]
-    rows.append(["a captured graph of 10,000 operators to StableHLO", common.number(statistics.median(building))])
+    rows.append(["a captured graph of 10,000 operators to StableHLO", common.number(float(python(BUILD)[1]))])
 
     modes = ["strict", "fuse", "compiled", "torch cpu"]
     steps = []
