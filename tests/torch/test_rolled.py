@@ -6,7 +6,8 @@ from torch.nn import functional as F
 
 import torch_tpu
 from torch_tpu import _C, aot
-from torch_tpu.aot import count, trace
+from torch_tpu.aot import count, optimized, trace
+from torch_tpu.plugin import KNOWN
 
 DEVICE = "tpu"
 
@@ -173,6 +174,68 @@ def test_layers_that_cannot_be_one_loop_are_refused():
         model, x = torch_tpu.scan_layers(narrow), torch.zeros(4, 8)
     with pytest.raises(ValueError, match=r"expected layers that return what they are given, \[4, 8\] of float32, got \[4, 4\]"):
         trace.record(model, (x,))
+
+
+def test_what_checkpointing_computes_again_waits_for_its_gradient():
+    """Else the compiler takes it for what forward has computed, and keeps that. Values are those without checkpointing."""
+    from torch.utils.checkpoint import checkpoint
+
+    with aot.fake():
+        model, x = nn.ModuleList([Layer(), Layer()]), torch.zeros(4, 8)
+    parameters = list(model.parameters())
+
+    def result(x):
+        loss = x.pow(2).sum()
+        return [loss, *torch.autograd.grad(loss, parameters)]
+
+    def keeps(x):
+        for layer in model:
+            x = layer(x)
+        return result(x)
+
+    def checkpoints(x):
+        for layer in model:
+            x = checkpoint(layer, x, use_reentrant=False)
+        return result(x)
+
+    kept, again = trace.record(keeps, (x,)), trace.record(checkpoints, (x,))
+    barriers = again.module.graph.find_nodes(op="call_function", target=torch.ops.torch_tpu.barrier.default)
+    inputs = dict(zip(again.module.graph.find_nodes(op="placeholder"), again.names))
+    waiting = {inputs.get(n.args[0]) for n in barriers}
+    assert {f"model.{k}" for k, _ in model.named_parameters() if "down" not in k} <= waiting and not any(n.args[1] in inputs for n in barriers)
+    assert "barrier" not in str(kept.module.graph) and trace.lower(again).text.count("optimization_barrier") == len(barriers)
+    torch.manual_seed(0)
+    real = nn.ModuleList([Layer(), Layer()])
+    given = {f"model.{k}": v.detach() for k, v in [*real.named_parameters(), *real.named_buffers()]}
+    given["argument 0"] = torch.randn(4, 8)
+    for found, wanted in zip(run_program(again, given)[0], run_program(kept, given)[0]):
+        torch.testing.assert_close(found, wanted, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.skipif(KNOWN["libtpu"]() is None, reason="libtpu compiles for TPUs, and it is not installed")
+def test_a_tpu_computes_again_what_is_checkpointed_and_knows_how_often_loops_run():
+    from torch.utils.checkpoint import checkpoint
+
+    with aot.fake():
+        model, x = nn.ModuleList([Layer(64), Layer(64)]), torch.zeros(256, 64)
+
+    def keeps(x):
+        for layer in model:
+            x = layer(x)
+        x.sum().backward()
+
+    def checkpoints(x):
+        for layer in model:
+            x = checkpoint(layer, x, use_reentrant=False)
+        x.sum().backward()
+
+    kept, again = (aot.compile(fn, (x,), topology="v6e:2x2") for fn in (keeps, checkpoints))
+    product = 2 * 256 * 64 * 128
+    assert again.plugin_cost["flops"] >= kept.plugin_cost["flops"] + product
+    with aot.fake():
+        rolled = torch_tpu.scan_layers([Layer(64) for _ in range(7)])
+    compiled = aot.compile(lambda x: rolled(x).sum().backward(), (x,), topology="v6e:2x2")
+    assert 7 in {i.times for i in optimized.instructions(compiled.optimized())}
 
 
 def test_what_layers_take_from_outside_is_part_of_the_program():

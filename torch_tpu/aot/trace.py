@@ -94,7 +94,7 @@ def _known_names(fn):
 
 class _Places(TorchDispatchMode):
     """Notes the user's innermost line, "FILE:LINE", as stack_trace of what is recorded. Backward's operators have none: autograd's threads
-    run them."""
+    run them. And whether backward computes again what forward has (recompute): it records operators for gradients then."""
 
     supports_higher_order_operators = True
 
@@ -103,6 +103,7 @@ class _Places(TorchDispatchMode):
         while frame is not None and not is_users(frame.f_code.co_filename):
             frame = frame.f_back
         fx_traceback.current_meta["stack_trace"] = f"{frame.f_code.co_filename}:{frame.f_lineno}" if frame else ""
+        fx_traceback.current_meta["recompute"] = torch._C._current_graph_task_id() >= 0 and torch.is_grad_enabled()
         return func(*args, **(kwargs or {}))
 
 
@@ -135,6 +136,7 @@ def record(fn, args, meshes=()):
         with fx_traceback.preserve_node_meta():
             graph = make_fx(placed, tracing_mode="real")(*flat)
     made = _lifted(graph, flat, names)
+    _keep_apart(made.module)
     collectives.replace(made.module, collectives.Groups(meshes))
     return made
 
@@ -170,6 +172,34 @@ def _lifted(module, flat, known):
 # Operators that write arguments of which their schemas do not say so.
 UNTOLD = {torch.ops.aten.native_batch_norm.default: ("running_mean", "running_var"),
           torch.ops.aten.batch_norm_update_stats.default: ("running_mean", "running_var")}
+
+
+def _keep_apart(module):
+    """What backward computes again (checkpointing) waits for the gradient before it: the compiler would take it for what forward has
+    computed, and keep that instead."""
+    from ..compile.program import root_of
+
+    graph, before, within = module.graph, None, {}
+    calls = [n for n in graph.nodes if n.op == "call_function" and "recompute" in n.meta and n.target is not torch.ops.aten.detach.default]
+    again = {n for n in calls if n.meta["recompute"]}
+    writes = {n for n in again if n.target in UNTOLD or getattr(getattr(n.target, "_schema", None), "is_mutable", False)}
+    written = {root_of(x) for n in writes for x in n.all_input_nodes}
+    for node in calls:
+        if node not in again:
+            if isinstance(node.meta.get("val"), torch.Tensor):
+                before = node
+            within = {}  # of what is computed again: {value from outside: the same, later}
+            continue
+        for x in node.all_input_nodes if before is not None else ():
+            tensor = x.op == "placeholder" or isinstance(x.meta.get("val"), torch.Tensor)
+            if x in again or not tensor or root_of(x) in written:
+                continue
+            if x not in within:
+                with graph.inserting_before(node):
+                    within[x] = graph.call_function(torch.ops.torch_tpu.barrier.default, (x, before))
+                within[x].meta.update(x.meta)
+            node.replace_input_with(x, within[x])
+    module.recompile()
 
 
 def _written(graph):

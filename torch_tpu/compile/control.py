@@ -77,7 +77,7 @@ def _register_control():
         """step(*carry, *rows) -> (*carry, *ys) over the rows of xs, from the last to the first if reverse; results: what step returns."""
         like = [_like(r) for r in results[len(init) :]]
         stacks = [torch.empty((length, *y.shape), dtype=y.dtype, device="tpu").zero_() for y in like]
-        start = torch.zeros((), dtype=torch.int64, device="tpu")
+        start = torch.zeros((), dtype=torch.int32, device="tpu")  # of 64 bits libtpu does not see how often the loop runs
 
         def body(i, *state):
             carry, ys = state[: len(init)], state[len(init) :]
