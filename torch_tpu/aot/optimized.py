@@ -6,7 +6,7 @@ import dataclasses
 import json
 
 # HloModuleProtoWithConfig: hlo_module = 1. HloModuleProto: computations = 3, entry_computation_id = 6. HloComputationProto: name = 1, instructions = 2, id = 5.
-# HloInstructionProto: name = 1, opcode = 2, metadata = 7 (OpMetadata: op_name = 2, source_file = 3, source_line = 4),
+# HloInstructionProto: name = 1, opcode = 2, metadata = 7 (OpMetadata: op_name = 2, source_file = 3, source_line = 4), literal = 8 (LiteralProto: s32s = 4),
 # called_computation_ids = 38, backend_config = 43.
 
 
@@ -64,7 +64,7 @@ def _ids(value):
 
 def _instruction(data):
     name = opcode = place = ""
-    called, config = [], {}
+    called, config, number = [], {}, None
     for field, value in fields(data):
         if field == 1:
             name = _text(value)
@@ -77,11 +77,14 @@ def _instruction(data):
                 config = json.loads(_text(value))
             except ValueError:
                 pass
+        elif field == 8:
+            numbers = [n for inner, part in fields(value) if inner == 4 for n in _ids(part)]
+            number = numbers[0] if len(numbers) == 1 else None
         elif field == 7:
             meta = dict(fields(value))
             if 3 in meta:
                 place = f"{_text(meta[3])}:{meta.get(4, 0)}"
-    return name, opcode, called, config, place
+    return name, opcode, called, config, place, number
 
 
 def instructions(data):
@@ -101,13 +104,20 @@ def instructions(data):
             entry = value
     found = []
 
+    def limits(number):
+        """The integer constants of a computation and what it calls."""
+        return [n for _, _, called, _, _, n in computations.get(number, ()) if n is not None] + [
+            n for _, _, called, *_ in computations.get(number, ()) for inner in called for n in limits(inner)]
+
     def visit(number, times):
-        for name, opcode, called, config, place in computations.get(number, ()):
+        for name, opcode, called, config, place, _ in computations.get(number, ()):
             window = config.get("window_config", {})
             cycles = int(window.get("estimated_cycles", 0) or 0)
             found.append(Instruction(name, opcode, cycles, times, place))
             if opcode == "while":
-                n = int(config.get("known_trip_count", {}).get("n", 1))
+                # Where libtpu does not write it: loops that count from 0 have one number in their condition (called: body, condition).
+                limit = limits(called[1]) if len(called) == 2 else []
+                n = int(config.get("known_trip_count", {}).get("n", limit[0] if len(limit) == 1 else 1))
                 for inner in called:
                     visit(inner, times * n)
             elif opcode in ("call", "conditional"):
