@@ -7,6 +7,7 @@
 #define TT_GRAPH_H
 #include <stdatomic.h>
 #include "graph/holders.h"
+#include "graph/pending.h"
 #include "hlo/hlo.h"
 #include "ops/op.h"
 #include "pjrt/pjrt.h"
@@ -56,8 +57,6 @@ void tt_storage_put_padded(tt_storage *s, tt_buffer *b, uint32_t padded);
 void tt_storage_base(tt_storage *s, tt_dtype dtype, int rank, const int64_t *dims); /* fixes the base's shape */
 /* An undefined storage whose base has no shape yet takes it from the first dense tensor that covers it. */
 void tt_storage_hint_from(const tt_tensor *t);
-/* Flushes the window that is to fill s, if one is. */
-void tt_storage_settle(tt_storage *s);
 /* The dims of the buffer. */
 void tt_storage_physical(const tt_storage *s, int64_t *dims);
 /* Makes the buffer as long as the base says, through the host. */

@@ -131,6 +131,8 @@ static tt_buffer *buffer_of(tt_storage *s) { return atomic_load_explicit(&s->buf
 static void set_buffer(tt_storage *s, tt_buffer *b) { atomic_store_explicit(&s->buffer, b, memory_order_relaxed); }
 static bool in_window(tt_storage *s) { return atomic_load_explicit(&s->window, memory_order_acquire) != NULL; }
 
+bool tt_storage_pending(tt_storage *s) { return in_window(s); }
+
 tt_buffer *tt_storage_try_take(tt_storage *s, bool donate, bool *lent) {
   lock(&s->lock);
   tt_buffer *b = in_window(s) ? NULL : buffer_of(s);

@@ -20,6 +20,7 @@
 #include <ATen/ops/view_as_real_native.h>
 #include <ATen/ops/view_native.h>
 #include <torch/library.h>
+#include "graph/pending.h"
 #include "shim/operators.h"
 extern "C" { // graph.h, whose C atomics C++ cannot read
 tt_buffer *tt_storage_take_reference(tt_storage *s);
@@ -208,6 +209,10 @@ static void download_storage(tt_storage *s, void *to, size_t bytes) {
   if (tt_storage_is_traced(s)) read_while_tracing = true;
   tt_error err{};
   GilRelease nogil;
+  if (tt_storage_pending(s)) {
+    RECORD_USER_SCOPE("tpu::flush");
+    tt_storage_settle(s);
+  }
   RECORD_USER_SCOPE("tpu::copy_from_device");
   check(tt_storage_to_host(s, to, bytes, &err), err);
 }

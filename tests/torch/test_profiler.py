@@ -29,6 +29,14 @@ def test_key_averages_show_the_device(profile):
     assert counts["tpu::copy_to_device"] == 1 and counts["tpu::copy_from_device"] >= 1
 
 
+def test_a_read_shows_the_window_that_it_runs():
+    x = torch.ones(5, 7, device="tpu")
+    with torch_tpu.set_eager_mode("fuse"), torch.profiler.profile() as p:
+        (x * 3 - x).sum().item()
+    counts = {e.key: e.count for e in p.key_averages()}
+    assert counts["tpu::flush"] == 1 and counts["tpu::copy_from_device"] == 1
+
+
 def test_builds_are_shown_where_they_happen(python):
     code = """
 import torch
