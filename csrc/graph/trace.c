@@ -4,6 +4,7 @@
  * start as dense copies of what the call's tensors hold. Whatever runs on this thread meanwhile adds to the program. */
 #include <string.h>
 #include "graph/graph.h"
+#include "hlo/share.h"
 
 static _Thread_local tt_trace *current;
 static tt_decompose_fn *decompose_fn;
@@ -18,6 +19,7 @@ tt_code tt_trace_init(tt_trace *t, const tt_call *call, tt_error *err) {
   t->call = call;
   if (!(t->m = hlo_module_create(err))) return err ? err->code : TT_RESOURCE_EXHAUSTED;
   if (tt_client_lowers_for_tpu(call->client)) hlo_lower_for_tpu(t->m);
+  if (call->variant->graph) hlo_share_lines(t->m);
   t->slot_values = hlo_alloc(t->m, (call->n_slots + 1) * sizeof *t->slot_values);
   t->slot_operands = hlo_alloc(t->m, (call->n_slots + 1) * sizeof *t->slot_operands);
   t->slot_written = hlo_alloc(t->m, (call->n_slots + 1) * sizeof *t->slot_written);

@@ -32,10 +32,11 @@ static hlo same_type(hlo_module *m, const char *op, int n, const hlo *xs) {
     return hlo_fail(m, TT_INTERNAL, "hlo %s: not defined for %s", op, tt_dtype_hlo(xs[0]->dtype));
   hlo r = hlo_new(m, xs[0]->dtype, xs[0]->rank, xs[0]->dims);
   if (!hlo_carry(m, op, r, n, xs)) return NULL;
+  size_t start = m->text.length;
   if (strchr(op, '.')) {
     hlo_open_generic(m, op, 1, &r, n, xs);
     hlo_put_signature(m, n, xs, 1, &r);
-    return r;
+    return hlo_shared(m, start, r);
   }
   hlo_open(m, 1, &r);
   hlo_put(m, "stablehlo.");
@@ -45,15 +46,16 @@ static hlo same_type(hlo_module *m, const char *op, int n, const hlo *xs) {
   hlo_put(m, " : ");
   hlo_put_type_of(m, r);
   hlo_put(m, "\n");
-  return r;
+  return hlo_shared(m, start, r);
 }
 
 static hlo generic(hlo_module *m, const char *op, tt_dtype t, int rank, const int64_t *dims, int n, const hlo *xs) {
   hlo r = hlo_new(m, t, rank, dims);
   if (!hlo_carry(m, op, r, n, xs)) return NULL;
+  size_t start = m->text.length;
   hlo_open_generic(m, op, 1, &r, n, xs);
   hlo_put_signature(m, n, xs, 1, &r);
-  return r;
+  return hlo_shared(m, start, r);
 }
 
 /* Broadcasts rank-0 operands to the dims of the others. False if dims disagree or an error stands. */
@@ -122,13 +124,14 @@ hlo hlo_compare(hlo_module *m, const char *direction, hlo a, hlo b) {
     return NULL;
   hlo r = hlo_new(m, TT_BOOL, xs[0]->rank, xs[0]->dims);
   if (!hlo_carry(m, "compare", r, 2, xs)) return NULL;
+  size_t start = m->text.length;
   hlo_open(m, 1, &r);
   hlo_put(m, "stablehlo.compare ");
   hlo_put(m, direction);
   hlo_put(m, ", ");
   hlo_put_values(m, 2, xs);
   hlo_put_signature(m, 2, xs, 1, &r);
-  return r;
+  return hlo_shared(m, start, r);
 }
 
 hlo hlo_select(hlo_module *m, hlo pred, hlo on_true, hlo on_false) {
@@ -138,6 +141,7 @@ hlo hlo_select(hlo_module *m, hlo pred, hlo on_true, hlo on_false) {
     return hlo_fail(m, TT_INTERNAL, "hlo select: expected a predicate of i1, got %s", tt_dtype_hlo(pred->dtype));
   hlo r = hlo_new(m, on_true->dtype, xs[1]->rank, xs[1]->dims);
   if (!hlo_carry(m, "select", r, 3, xs)) return NULL;
+  size_t start = m->text.length;
   hlo_open(m, 1, &r);
   hlo_put(m, "stablehlo.select ");
   hlo_put_values(m, 3, xs);
@@ -146,7 +150,7 @@ hlo hlo_select(hlo_module *m, hlo pred, hlo on_true, hlo on_false) {
   hlo_put(m, ", ");
   hlo_put_type_of(m, r);
   hlo_put(m, "\n");
-  return r;
+  return hlo_shared(m, start, r);
 }
 
 hlo hlo_clamp(hlo_module *m, hlo lo, hlo x, hlo hi) {
@@ -169,11 +173,12 @@ static hlo plain_convert(hlo_module *m, hlo x, tt_dtype t) {
   if (!x || x->dtype == t) return x;
   hlo r = hlo_new(m, t, x->rank, x->dims);
   if (!hlo_carry(m, "convert", r, 1, &x)) return NULL;
+  size_t start = m->text.length;
   hlo_open(m, 1, &r);
   hlo_put(m, "stablehlo.convert ");
   hlo_put_value(m, x);
   hlo_put_signature(m, 1, &x, 1, &r);
-  return r;
+  return hlo_shared(m, start, r);
 }
 
 /* float8_e8m0fnu has no sign and no 0: torch keeps the exponent, and the lowest one for 0. */

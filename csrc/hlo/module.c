@@ -2,9 +2,10 @@
  *
  * A value is a node in the arena with its type beside it; its name is its number. The text of main is written as values
  * are made; hlo_finish puts the function's head before it and the return after it. Interning compares printed lines:
- * a line that its scope has already is taken back, so equal constants need no table of their own.
- * It does not optimise: what a rule builds is what is printed. */
+ * a line that its scope has already is taken back, so equal constants need no table of their own. A module that shares does
+ * so with all that computes or moves elements. It does not optimise otherwise: what a rule builds is what is printed. */
 #include "hlo/module.h"
+#include "hlo/share.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -21,6 +22,7 @@ hlo_module *hlo_module_create(tt_error *err) {
 }
 
 void hlo_lower_for_tpu(hlo_module *m) { m->for_tpu = true; }
+void hlo_share_lines(hlo_module *m) { m->shares = true; }
 
 void hlo_module_destroy(hlo_module *m) {
   if (!m) return;
@@ -298,28 +300,49 @@ static bool grow_interned(hlo_module *m) {
   return true;
 }
 
-hlo hlo_intern_end(hlo_module *m, size_t start, tt_dtype t, int rank, const int64_t *dims) {
-  hlo_put(m, "\n");
-  if (hlo_failed(m)) return NULL;
-  if (2 * m->n_interned >= m->cap_interned && !grow_interned(m)) return NULL;
-  /* The line begins with its own number: what is compared begins after the " = ". */
+/* Where the line from start on is in the table, or where it goes; NULL with an error. Its own number, before the "=", is no part of it. */
+static hlo_interned *find_line(hlo_module *m, size_t start, hlo_interned *line) {
+  if (hlo_failed(m) || (2 * m->n_interned >= m->cap_interned && !grow_interned(m))) return NULL;
   size_t from = start;
   while (m->text.data[from] != '=') from++;
   size_t length = m->text.length - from;
   tt_digest digest = tt_digest_bytes((tt_digest){{m->scope->id, 0}}, m->text.data + from, length);
+  *line = (hlo_interned){digest.h[0], from, length, m->scope->id, NULL};
   size_t k = digest.h[0] & (m->cap_interned - 1);
   for (; m->interned[k].value; k = (k + 1) & (m->cap_interned - 1)) {
     const hlo_interned *e = &m->interned[k];
-    if (e->hash != digest.h[0] || e->scope != m->scope->id || e->length != length) continue;
-    if (memcmp(m->text.data + e->start, m->text.data + from, length)) continue;
+    if (e->hash != line->hash || e->scope != line->scope || e->length != length) continue;
+    if (!memcmp(m->text.data + e->start, m->text.data + from, length)) break;
+  }
+  return &m->interned[k];
+}
+
+hlo hlo_intern_end(hlo_module *m, size_t start, tt_dtype t, int rank, const int64_t *dims) {
+  hlo_put(m, "\n");
+  hlo_interned line, *e = find_line(m, start, &line);
+  if (!e) return NULL;
+  if (e->value) {
     m->text.length = start;
     return e->value;
   }
-  hlo x = hlo_new(m, t, rank, dims);
-  if (!x) return NULL;
-  m->interned[k] = (hlo_interned){digest.h[0], from, length, m->scope->id, x};
+  if (!(line.value = hlo_new(m, t, rank, dims))) return NULL;
+  *e = line;
   m->n_interned++;
-  return x;
+  return line.value;
+}
+
+hlo hlo_shared(hlo_module *m, size_t start, hlo r) {
+  hlo_interned line, *e;
+  if (!m->shares || !r || hlo_is_sized(r) || !(e = find_line(m, start, &line))) return r; /* marks are not in the text */
+  if (e->value) {
+    m->text.length = start;
+    m->next_id = r->id;
+    return e->value;
+  }
+  line.value = r;
+  *e = line;
+  m->n_interned++;
+  return r;
 }
 
 /* ---- the end ---- */

@@ -17,6 +17,8 @@ typedef struct hlo_node {
   hlo_value value;   /* first: an hlo is a pointer to its node */
   uint32_t scope;    /* where it was made: it may be used there and, unless a region is isolated, inside */
   bool parameter;    /* printed %argN instead of %N */
+  hlo moved;         /* of a reshape or a transpose in a module that shares: what it moves, of the same scope; else NULL */
+  const int *perm;   /* how a transpose does */
 } hlo_node;
 
 typedef struct hlo_scope {
@@ -30,7 +32,7 @@ typedef struct hlo_composite { int n; hlo_factor factors[HLO_FACTORS]; } hlo_com
 typedef struct hlo_interned { uint64_t hash; size_t start, length; uint32_t scope; hlo value; } hlo_interned;
 
 struct hlo_module {
-  bool for_tpu;
+  bool for_tpu, shares;
   struct { hlo a, b, quotient; uint32_t scope; } divided; /* the last of 64-bit integers, for its remainder */
   tt_arena arena;
   tt_buf text, finished;
@@ -103,6 +105,8 @@ void hlo_put_precision(hlo_module *m, const char *before, tt_dtype t, int precis
  * taken back. */
 size_t hlo_intern_begin(hlo_module *m);
 hlo hlo_intern_end(hlo_module *m, size_t start, tt_dtype t, int rank, const int64_t *dims);
+/* r, whose whole line has just been printed from start on; in a module that shares (hlo_share_lines) the value of an equal line. */
+hlo hlo_shared(hlo_module *m, size_t start, hlo r);
 
 /* Prints "{ ^bb0(args): ... return }", the body by a call of it. False after an error. */
 bool hlo_region(hlo_module *m, bool isolated, int n_args, const hlo_type *args, hlo_body *body, void *user,

@@ -30,15 +30,35 @@ static hlo open_new(hlo_module *m, const char *op, tt_dtype t, int rank, const i
   return r;
 }
 
+/* What x moves, if it is a reshape (or with transposed a transpose) of a module that shares, and this scope may use it. */
+static hlo moved_by(const hlo_module *m, hlo x, bool transposed) {
+  const hlo_node *node = (const hlo_node *)x;
+  return node->moved && !hlo_is_sized(x) && node->scope == m->scope->id && transposed == (node->perm != NULL) ? node->moved : NULL;
+}
+
+static hlo set_moved(hlo_module *m, hlo r, hlo x, const int *perm) {
+  hlo_node *node = (hlo_node *)r;
+  if (!r || r == x || !m->shares || hlo_is_sized(r) || hlo_is_sized(x) || node->scope != ((const hlo_node *)x)->scope) return r;
+  int *own = perm ? hlo_alloc(m, (size_t)x->rank * sizeof *own) : NULL;
+  if (perm && !own) return NULL;
+  if (perm) memcpy(own, perm, (size_t)x->rank * sizeof *own);
+  node->moved = x;
+  node->perm = own;
+  return r;
+}
+
 hlo hlo_reshape(hlo_module *m, hlo x, int rank, const int64_t *dims) {
   if (!hlo_ready_sized(m, "reshape", 1, &x)) return NULL;
   if (equal_dims(x, rank, dims)) return x;
+  hlo before = moved_by(m, x, false);
+  if (before) return hlo_reshape(m, before, rank, dims);
+  size_t line = m->text.length;
   hlo r = open_new(m, "reshape", x->dtype, rank, dims, 1, &x);
   if (!r) return NULL;
   if (product(rank, dims) != hlo_numel(x)) return hlo_mismatch(m, "reshape", x, r);
   if (!hlo_reshape_symbols(m, x, r)) return NULL;
   hlo_put_signature(m, 1, &x, 1, &r);
-  return r;
+  return set_moved(m, hlo_shared(m, line, r), x, NULL);
 }
 
 hlo hlo_flatten(hlo_module *m, hlo x) {
@@ -60,11 +80,18 @@ hlo hlo_transpose(hlo_module *m, hlo x, const int *perm) {
     symbols[i] = x->symbols ? x->symbols[perm[i]] : 0;
   }
   if (identity) return x;
+  hlo before = moved_by(m, x, true);
+  if (before) {
+    int both[HLO_MAX_RANK];
+    for (int i = 0; i < x->rank; i++) both[i] = ((const hlo_node *)x)->perm[perm[i]];
+    return hlo_transpose(m, before, both);
+  }
+  size_t line = m->text.length;
   hlo r = open_new(m, "transpose", x->dtype, x->rank, dims, 1, &x);
   if (!r || !hlo_set_symbols(m, r, symbols)) return NULL;
   hlo_put_list32(m, ", dims = ", x->rank, perm);
   hlo_put_signature(m, 1, &x, 1, &r);
-  return r;
+  return set_moved(m, hlo_shared(m, line, r), x, perm);
 }
 
 hlo hlo_broadcast(hlo_module *m, hlo x, int rank, const int64_t *dims, const int *where) {
@@ -81,11 +108,12 @@ hlo hlo_broadcast(hlo_module *m, hlo x, int rank, const int64_t *dims, const int
     if (x->symbols) symbols[where[i]] = x->symbols[i];
   }
   if (identity && equal_dims(x, rank, dims)) return x;
+  size_t line = m->text.length;
   hlo r = open_new(m, "broadcast_in_dim", x->dtype, rank, dims, 1, &x);
   if (!r || !hlo_set_symbols(m, r, symbols)) return NULL;
   hlo_put_list32(m, ", dims = ", x->rank, where);
   hlo_put_signature(m, 1, &x, 1, &r);
-  return r;
+  return hlo_shared(m, line, r);
 }
 
 hlo hlo_broadcast_to(hlo_module *m, hlo x, int rank, const int64_t *dims) {

@@ -1,0 +1,9 @@
+/* share.h: programs of many operators, which repeat each other. */
+#ifndef TT_HLO_SHARE_H
+#define TT_HLO_SHARE_H
+#include "hlo/hlo.h"
+
+/* From now on equal lines of m that compute elements one by one or move them are one, and what would move elements twice (a reshape of
+ * a reshape, a transpose of a transpose) moves them once. */
+void hlo_share_lines(hlo_module *m);
+#endif
