@@ -82,6 +82,7 @@ private:
     try {
       for (const End &end : ends_) end();
     } catch (...) {
+      ends_.clear();
       future_->setError(std::current_exception());
       return;
     }
@@ -91,7 +92,9 @@ private:
   }
 
   void fail(std::exception_ptr why) {
-    if (first()) future_->setError(why);
+    if (!first()) return;
+    ends_.clear(); // what was lent is given back
+    future_->setError(why);
   }
 
   std::string explained(const std::string &what) {

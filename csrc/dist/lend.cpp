@@ -9,6 +9,7 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
 #include <cstring>
+#include <memory>
 #include "shim/common.h"
 extern "C" { // graph.h and pjrt.h, whose C atomics C++ cannot read
 tt_buffer *tt_storage_take_reference(tt_storage *s);
@@ -81,14 +82,29 @@ static tt_buffer *take(tt_storage *s, void **data) {
   return nullptr;
 }
 
+// A storage's own buffer, until it is given back.
+struct Loan {
+  Loan(at::Tensor t, tt_buffer *b) : of(std::move(t)), buffer(b) {}
+  Loan(const Loan &) = delete;
+  ~Loan() { give_back(); }
+  void give_back() {
+    if (buffer) tt_storage_put(storage_of(of.unsafeGetTensorImpl()), buffer);
+    buffer = nullptr;
+  }
+  at::Tensor of;
+  tt_buffer *buffer;
+};
+
 Lent writable(const at::Tensor &t, bool keep) {
   TORCH_CHECK(t.device().type() == kTpu, "expected a tensor on tpu, got one on ", t.device());
   if (t.numel() && is_whole(t)) {
     tt_storage *s = storage_of(t.unsafeGetTensorImpl());
     void *data = nullptr;
     GilRelease nogil;
-    if (tt_buffer *b = keep ? take(s, &data) : nullptr)
-      return {over(data, t, [t](void *) {}), [t, s, b] { tt_storage_put(s, b); }};
+    if (tt_buffer *b = keep ? take(s, &data) : nullptr) {
+      auto loan = std::make_shared<Loan>(t, b);
+      return {over(data, t, [](void *) {}), [loan] { loan->give_back(); }};
+    }
     at::Tensor host = empty_on_host(t);
     if (keep) std::memcpy(host.mutable_data_ptr(), readable(t).const_data_ptr(), host.nbytes());
     return {host, [t, host] { adopt(t, host); }};

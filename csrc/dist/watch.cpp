@@ -61,21 +61,18 @@ std::string Record::text() const {
 // ---- the process ----
 struct Watch {
   std::mutex lock;
-  std::condition_variable woken;
+  std::condition_variable changed;
   std::vector<std::weak_ptr<Record>> records;
   c10::intrusive_ptr<c10d::Store> store; // a connection of the thread's own
   int64_t me = 0, seen = 0;
   size_t world = 1;
-  bool stop = false;
-  std::thread thread;
+  bool stop = false, running = false;
 
-  ~Watch() {
-    {
-      std::lock_guard<std::mutex> guard(lock);
-      stop = true;
-    }
-    woken.notify_all();
-    if (thread.joinable()) thread.join();
+  void end() { // the thread, unless it is held up by a store that does not answer
+    std::unique_lock<std::mutex> guard(lock);
+    stop = true;
+    changed.notify_all();
+    changed.wait_for(guard, std::chrono::seconds(1), [this] { return !running; });
   }
 };
 
@@ -84,9 +81,10 @@ static bool gone(const std::weak_ptr<Record> &weak) {
   return !r || r->closed();
 }
 
-static Watch &the() {
-  static Watch w;
-  return w;
+static Watch &the() { // never destroyed: its thread may outlive what is torn down at exit
+  static Watch &w = *new Watch;
+  static bool at_exit = (std::atexit([] { the().end(); }), true);
+  return (void)at_exit, w;
 }
 
 static std::string key_of(int64_t question, int64_t rank) {
@@ -104,22 +102,29 @@ static void answer(Watch &w, c10d::Store &store, int64_t question) {
   store.set(key_of(question, w.me), std::vector<uint8_t>(all.begin(), all.end()));
 }
 
-static void look_out(Watch &w) {
-  auto period = milliseconds(1000 + w.world);
-  for (;;) {
-    {
-      std::unique_lock<std::mutex> guard(w.lock);
-      if (w.woken.wait_for(guard, period, [&] { return w.stop; })) return;
-      w.records.erase(std::remove_if(w.records.begin(), w.records.end(), gone), w.records.end());
-      if (w.records.empty()) continue; // the groups are gone, and the store may be
-    }
-    try {
-      int64_t now = w.store->add(counter, 0);
-      for (; w.seen < now; w.seen++) answer(w, *w.store, w.seen + 1);
-    } catch (const std::exception &) {
-      return; // the store has ended: nobody can ask any more
-    }
+// One round: false when nobody can ask any more.
+static bool look(Watch &w) {
+  {
+    std::unique_lock<std::mutex> guard(w.lock);
+    if (w.changed.wait_for(guard, milliseconds(1000 + w.world), [&] { return w.stop; })) return false;
+    w.records.erase(std::remove_if(w.records.begin(), w.records.end(), gone), w.records.end());
+    if (w.records.empty()) return true; // the groups are gone, and the store may be
   }
+  try {
+    int64_t now = w.store->add(counter, 0);
+    for (; w.seen < now; w.seen++) answer(w, *w.store, w.seen + 1);
+  } catch (const std::exception &) {
+    return false; // the store has ended
+  }
+  return true;
+}
+
+static void look_out(Watch &w) {
+  while (look(w)) {
+  }
+  std::lock_guard<std::mutex> guard(w.lock);
+  w.running = false;
+  w.changed.notify_all();
 }
 
 std::shared_ptr<Record> watch(std::string group, std::vector<int64_t> ranks, int64_t me,
@@ -133,26 +138,20 @@ std::shared_ptr<Record> watch(std::string group, std::vector<int64_t> ranks, int
   // The first group of a world: after destroy_process_group and a new start the store is another.
   w.me = me;
   w.world = record->ranks.size();
-  bool begun = w.thread.joinable();
   guard.unlock();
-  if (begun) { // the thread uses the old store
-    {
-      std::lock_guard<std::mutex> again(w.lock);
-      w.stop = true;
-    }
-    w.woken.notify_all();
-    w.thread.join();
-    w.stop = false;
-  }
+  w.end(); // a thread from before has the old store
+  guard.lock();
+  if (w.running) return record; // and waits for it: failures then tell of this rank alone
   try {
     w.store = store->clone();
     w.seen = w.store->add(counter, 0);
-  } catch (
-      const std::exception &) { // a store that cannot be used twice, as a test's: failures then tell of this rank alone
+  } catch (const std::exception &) { // a store that cannot be used twice, as a test's
     w.store = nullptr;
     return record;
   }
-  w.thread = std::thread([&w] { look_out(w); });
+  w.stop = false;
+  w.running = true;
+  std::thread(look_out, std::ref(w)).detach();
   return record;
 }
 

@@ -19,8 +19,12 @@ def another_collective(rank):
 def late(rank):
     if rank == 2:
         time.sleep(12)
-    else:
-        dist.all_reduce(torch.ones(3, device="tpu"))
+        return
+    t = torch.ones(3, device="tpu") + 1
+    try:
+        dist.all_reduce(t)
+    finally:
+        assert t.cpu().shape == (3,)  # its memory has come back
 
 
 def killed(rank):
