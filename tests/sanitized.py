@@ -13,7 +13,7 @@ import sys
 
 LIBRARY = {"thread": "libtsan.so", "address": "libasan.so"}
 OPTIONS = {
-    # Workers are forked by a process with threads, which TSan takes only when told so. What it does not see of torch would be guessed at.
+    # Workers are forked by a process with threads, which TSan takes only when told so; what torch locks it does not see.
     "thread": "TSAN_OPTIONS=ignore_noninstrumented_modules=1:die_after_fork=0:history_size=4:exitcode=66:abort_on_error=0",
     # Python keeps memory to its end, and torch's libraries define things twice.
     "address": "ASAN_OPTIONS=detect_leaks=0:detect_odr_violation=0:alloc_dealloc_mismatch=0:handle_segv=1:allow_user_segv_handler=0",
@@ -29,12 +29,13 @@ class Instead:
     def find_spec(self, name, path=None, target=None):
         if name != "torch_tpu._C":
             return None
-        return importlib.util.spec_from_file_location(name, self.path, loader=importlib.machinery.ExtensionFileLoader(name, self.path))
+        loader = importlib.machinery.ExtensionFileLoader(name, self.path)
+        return importlib.util.spec_from_file_location(name, self.path, loader=loader)
 
 
-def library(sanitizer):
-    found = subprocess.run([os.environ.get("CC", "gcc"), f"-print-file-name={LIBRARY[sanitizer]}"], capture_output=True, text=True).stdout.strip()
-    return os.path.realpath(found)
+def library(name):
+    command = [os.environ.get("CC", "gcc"), f"-print-file-name={name}"]
+    return os.path.realpath(subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip())
 
 
 def main():
@@ -44,9 +45,12 @@ def main():
         sys.meta_path.insert(0, Instead(str(path)))
         os.environ.pop("LD_PRELOAD")  # programs that tests start are not Python
         import pytest
-        return pytest.main(["-q", "-p", "no:cacheprovider", *arguments])
+        # The sanitizer writes to the process's own stderr, which stays as it is.
+        return pytest.main(["-q", "-p", "no:cacheprovider", "--capture=sys", *arguments])
     name, options = OPTIONS[sanitizer].split("=", 1)
-    environment = {**os.environ, "LD_PRELOAD": library(sanitizer), name: options, "TT_SANITIZED": sanitizer}
+    # C++ with it, since it looks for what throws exceptions when it starts.
+    preload = f"{library(LIBRARY[sanitizer])} {library('libstdc++.so')}"
+    environment = {**os.environ, "LD_PRELOAD": preload, name: options, "TT_SANITIZED": sanitizer}
     # Its shadow memory has fixed places, which a random layout of the process may take.
     return subprocess.call(["setarch", "--addr-no-randomize", sys.executable, *sys.argv], env=environment)
 

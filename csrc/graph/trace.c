@@ -213,7 +213,8 @@ void tt_trace_decompose(tt_trace *t, const tt_call *call, const tt_output *outpu
   for (int k = 0; k < n_outputs; k++) {
     if (outputs[k].defined && results[k].storage && !hlo_failed(t->m)) {
       t->depth++; /* results are the trace's, not the call's */
-      bool same = results[k].rank == outputs[k].rank && !memcmp(results[k].sizes, outputs[k].sizes, results[k].rank * sizeof *results[k].sizes);
+      uint8_t rank = results[k].rank;
+      bool same = rank == outputs[k].rank && (!rank || !memcmp(results[k].sizes, outputs[k].sizes, rank * sizeof *results[k].sizes));
       values[k] = same ? hlo_convert(t->m, tt_trace_read(t, &results[k]), outputs[k].dtype)
                        : hlo_fail(t->m, TT_UNIMPLEMENTED, "result %d of the decomposition has other sizes than torch says", k);
       t->depth--;
