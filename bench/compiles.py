@@ -1,8 +1,8 @@
 """How often a fixed set of scripts compiles, and how many programs it executes.
 
 Each script runs in a process of its own with an empty cache, strict and fused, and its result must be torch CPU's.
-"again" is what a second run of the same script in the same process still builds. "fuse/strict" is of time: both modes in
-one process, warm, taking turns.
+"again" is what a second run of the same script in the same process still builds. "fuse/strict" is of time: both modes
+in one process, warm, taking turns.
 
   python bench/compiles.py [--only NAME,...] [--json FILE]"""
 
@@ -182,7 +182,8 @@ def times(name):
 def started(cache, *args):
     """This script in a process of its own, with a cache of its own."""
     env = {**os.environ, "TORCH_TPU_CACHE_DIR": cache}
-    return subprocess.Popen([sys.executable, __file__, *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env)
+    command, pipe = [sys.executable, __file__, *args], subprocess.PIPE
+    return subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, env=env)
 
 
 def result(process, what):
@@ -210,14 +211,16 @@ def main():
         row = [f"{name.replace('_', ' ')}: {' '.join(SCRIPTS[name].__doc__.split())}"]
         with tempfile.TemporaryDirectory() as cold:
             folders = {mode: os.path.join(cold, mode) for mode in ("strict", "fuse")}
-            running = {mode: started(folder, "--one", name, mode) for mode, folder in folders.items()}  # counts: together
+            # counts, not times: together
+            running = {mode: started(folder, "--one", name, mode) for mode, folder in folders.items()}
             for mode, process in running.items():
                 c = result(process, f"{name}, {mode}")
                 row += [c["built"], c["again"], c["executions"]] if c else ["fails"] * 3
             t = result(started(folders["fuse"], "--times", name), f"{name}, times") or {}
         row.append(common.ratio(t.get("fuse"), t.get("strict")))
         lines.append(row)
-    head = ["", *(f"{mode}: {what}" for mode in ("strict", "fuse") for what in ("built", "again", "executions")), "fuse/strict"]
+    columns = (f"{mode}: {what}" for mode in ("strict", "fuse") for what in ("built", "again", "executions"))
+    head = ["", *columns, "fuse/strict"]
     common.report(args, "compiles", programs_built_and_executed=common.table(head, lines))
 
 
