@@ -1,4 +1,7 @@
-"""Models of Transformers, without weights: each is one program, which libtpu compiles."""
+"""Models of Transformers, without weights: each is one program, which libtpu compiles. And the example of a sharded training step."""
+import importlib.util
+import pathlib
+
 import pytest
 import torch
 import transformers as T
@@ -61,3 +64,24 @@ def test_model_is_one_program_for_a_tpu(name):
     with torch.no_grad():
         compiled = aot.compile(fn, args, topology="v6e:2x2")
     assert 0 < compiled.memory.total < compiled.memory.available and compiled.estimate.cycles > 0
+
+
+@pytest.mark.skipif(KNOWN["libtpu"]() is None, reason="libtpu compiles for TPUs, and it is not installed")
+def test_a_sharded_training_step_counts_what_is_computed_by_hand(monkeypatch):
+    """examples/qwen3.py with two narrow layers; make test-all runs it as it is."""
+    path = pathlib.Path(__file__).parents[2] / "examples" / "qwen3.py"
+    spec = importlib.util.spec_from_file_location("qwen3", path)
+    qwen3 = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(qwen3)
+    for name, value in {"WIDTH": 256, "HEADS": 4, "GROUPS": 2, "HEAD": 64, "INNER": 512, "VOCABULARY": 1000}.items():
+        monkeypatch.setattr(qwen3, name, value)
+    before = torch.backends.cuda.fp16_bf16_reduction_math_sdp_allowed()
+    try:
+        compiled = qwen3.compiled("tpu7x:2x2x1", layers=2, batch=1, length=128)
+    finally:
+        torch.backends.cuda.allow_fp16_bf16_reduction_math_sdp(before)
+        torch.distributed.destroy_process_group()
+    assert sum(compiled.cost.matrix.values()) == pytest.approx(qwen3.by_hand(2, 1, 128), rel=0.02)
+    assert compiled.devices == 8 and 0 < compiled.memory.total < compiled.memory.available and compiled.cost.sent > 0
+    parameters = {name for name, _ in compiled.inputs.written if name.startswith("model.")}
+    assert {"model.embed.weight", "model.layers.attention.q.weight"} <= parameters

@@ -174,6 +174,16 @@ def test_a_sharded_training_step_is_that_of_the_whole_batch(shape):
             np.testing.assert_allclose(made_part[:rows], want[:rows], rtol=1e-5, atol=1e-6)
 
 
+def test_fully_shard_is_refused_and_told_what_to_use():
+    from torch.distributed.fsdp import FSDPModule
+
+    world(4)
+    model = mlp()
+    model.__class__ = type("FSDPSequential", (FSDPModule, nn.Sequential), {})  # as fully_shard makes it
+    with pytest.raises(NotImplementedError, match=r"torch_tpu\.aot\.shard\(module, mesh\)"):
+        trace.record(lambda x: model(x), (torch.zeros(2, 6),))
+
+
 def test_dtensors_and_tensor_parallel_plans_are_traced():
     from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 

@@ -25,7 +25,7 @@ def memory_chart(m, width=640):
         parts.append(f'<rect x="{x:.1f}" y="10" width="{w:.1f}" height="30" fill="{colour}"><title>{name}: {report.gib(getattr(m, name))}</title></rect>')
         x += w
     end = m.available * scale
-    key = "".join(f'<rect x="{10 + 130 * i}" y="52" width="10" height="10" fill="{c}"/><text x="{24 + 130 * i}" y="61">{n} {report.gib(getattr(m, n))}</text>'
+    key = "".join(f'<rect x="{10 + 160 * i}" y="52" width="10" height="10" fill="{c}"/><text x="{24 + 160 * i}" y="61">{n} {report.gib(getattr(m, n))}</text>'
                   for i, (n, c) in enumerate(KINDS))
     return (f'<svg width="{width + 20}" height="70" role="img" aria-label="memory by kind">{"".join(parts)}'
             f'<line x1="{end:.1f}" x2="{end:.1f}" y1="4" y2="46" stroke="#c00" stroke-width="2"/>{key}</svg>')

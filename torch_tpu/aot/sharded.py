@@ -48,6 +48,16 @@ def _is_dtensor(x):
     return local(x) is not x
 
 
+def refuse_hooks(modules):
+    """NotImplementedError for modules that fully_shard has been given."""
+    if not dist.is_available() or not dist.is_initialized():
+        return
+    from torch.distributed.fsdp import FSDPModule
+
+    if any(isinstance(part, FSDPModule) for m in modules for part in m.modules()):
+        raise NotImplementedError("fully_shard moves data by hooks that no trace sees: give the module to torch_tpu.aot.shard(module, mesh) instead")
+
+
 def wrapped_as(x, like):
     """A part as a DTensor, if `like` is one."""
     if not _is_dtensor(like):

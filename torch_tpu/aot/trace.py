@@ -79,16 +79,19 @@ def _counts_on_device():
         handle.remove()
 
 
-def _known_names(fn):
-    """{id of a tensor: name} of what the modules that a function mentions hold."""
+def _known_modules(fn):
+    """{prefix of their names: module} of the modules that a function mentions, or is."""
     if isinstance(fn, torch.nn.Module):
-        modules = {"": fn}
-    else:
-        try:
-            seen = inspect.getclosurevars(inspect.unwrap(fn))
-        except TypeError:  # not a Python function
-            return {}
-        modules = {k + ".": v for k, v in {**seen.globals, **seen.nonlocals}.items() if isinstance(v, torch.nn.Module)}
+        return {"": fn}
+    try:
+        seen = inspect.getclosurevars(inspect.unwrap(fn))
+    except TypeError:  # not a Python function
+        return {}
+    return {k + ".": v for k, v in {**seen.globals, **seen.nonlocals}.items() if isinstance(v, torch.nn.Module)}
+
+
+def _known_names(modules):
+    """{id of a tensor: name} of what modules hold."""
     return {id(sharded.local(x)): prefix + name for prefix, m in modules.items() for name, x in [*m.named_parameters(), *m.named_buffers()]}
 
 
@@ -115,7 +118,9 @@ def record(fn, args, meshes=()):
     given, spec = tree_flatten(args)
     parts = [sharded.local(x) for x in given]
     mode = next((x.fake_mode for x in [*parts, *held] if isinstance(x, FakeTensor)), _MODE)
-    names = _known_names(fn)
+    known = _known_modules(fn)
+    sharded.refuse_hooks(known.values())
+    names = _known_names(known)
     if not all(_is_fake(x) for x in held):
         stand_ins = {id(x): _stand_in(mode, x) for x in held}
         names = {id(stand_ins[i]): name for i, name in names.items()}
