@@ -255,6 +255,10 @@ from torch import nn
 def mlp(width=64):
     model = nn.Sequential(nn.Linear(width, width), nn.GELU(), nn.Linear(width, 65536 if width > 60000 else 8))
     return model, (torch.zeros(4, width),)
+
+def sharded(topology, batch):
+    from torch_tpu import aot
+    return aot.shard(nn.Linear(8, 8), aot.mesh(topology)), (torch.zeros(batch, 8),)
 """)
     run = [sys.executable, "-m", "torch_tpu.aot"]
     done = subprocess.run([*run, "report", f"{script}:mlp", "--topology", "v5e:2x2", "--set", "width=64,65536", "--html", page], capture_output=True, text=True)
@@ -262,6 +266,9 @@ def mlp(width=64):
     assert done.stdout.count("by roofline, bound by") == 1 and done.stdout.count("does not fit") == 1
     text = page.read_text()
     assert text.count("<svg") == 3 and "width=65536" in text and "does not fit v5e:2x2" in text
+    done = subprocess.run([*run, "report", f"{script}:sharded", "--topology", "v5e:2x2,v6e:2x2", "--set", "batch=1,2", "--sweep"], capture_output=True, text=True)
+    head, *lines = done.stdout.splitlines()
+    assert done.returncode == 0 and head.startswith("compiled for") and len(lines) == 4 and lines[1].startswith("v6e:2x2 batch=1  "), done.stderr + done.stdout
     assert subprocess.run([*run, "topology", "v6e:4x4"], capture_output=True, text=True).stdout.startswith("<v6e:4x4: 16 chips")
     for wrong in (["report", "nofile.py:f", "--topology", "v6e:2x2"], ["topology", "v7:1"]):
         done = subprocess.run([*run, *wrong], capture_output=True, text=True)

@@ -1,14 +1,16 @@
 """python -m torch_tpu.aot: what a program would be on a TPU.
 
-report SCRIPT.py:fn --topology NAME[,NAME...] [--set NAME=VALUE[,VALUE...]] [--html FILE]
+report SCRIPT.py:fn --topology NAME[,NAME...] [--set NAME=VALUE[,VALUE...]] [--sweep] [--html FILE]
     fn(**values of --set) is called where tensors take no memory (torch_tpu.aot.fake) and returns (function, args): what is
-    compiled. Of several topologies and values each combination is. Ends with 1 if one does not compile or fit.
+    compiled. It gets topology= too if it takes that, for torch_tpu.aot.mesh. Of several topologies and values each combination is
+    compiled; --sweep prints one line for each. Ends with 1 if one does not compile or fit.
 doctor SCRIPT.py:fn [--set NAME=VALUE]
     Whether that is one program, and else what keeps it from being one, with the line. Ends with 1 if it is not.
 topology NAME
     What is known of a slice."""
 import argparse
 import importlib.util
+import inspect
 import itertools
 import pathlib
 import sys
@@ -52,19 +54,23 @@ def _settings(given):
 
 def _report(args):
     build = _load(args.what)
+    takes_topology = "topology" in inspect.signature(build).parameters
     results = []
     for settings in _settings(args.set):
-        with fake():
-            fn, inputs = build(**settings)
         for name in args.topology.split(","):
             title = " ".join([name, *(f"{k}={v}" for k, v in settings.items())])
             try:
+                with fake():
+                    fn, inputs = build(**settings, **({"topology": name} if takes_topology else {}))
                 results.append((title, compile_(fn, inputs, topology=name)))
-                print(results[-1][1], flush=True)
+                said = results[-1][1]
             except (ValueError, MemoryError, NotImplementedError, RuntimeError) as e:
                 results.append((title, e))
-                print(f"{title}: {e}", flush=True)
-            print()
+                said = f"{title}: {e}"
+            if not args.sweep:
+                print(said, end="\n\n", flush=True)
+    if args.sweep:
+        print(report.sweep(results))
     if args.html:
         pathlib.Path(args.html).write_text(page.page(args.what, results), encoding="utf-8")
     return 0 if all(not isinstance(c, Exception) and c.memory.total <= c.memory.available for _, c in results) else 1
@@ -102,6 +108,7 @@ def main(argv=None):
     p.add_argument("what", metavar="SCRIPT.py:fn")
     p.add_argument("--topology", required=True, metavar="NAME,...")
     p.add_argument("--set", action="append", default=[], metavar="NAME=VALUE,...")
+    p.add_argument("--sweep", action="store_true")
     p.add_argument("--html", metavar="FILE")
     p.set_defaults(run=_report)
     p = parts.add_parser("doctor")

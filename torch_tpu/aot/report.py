@@ -52,3 +52,17 @@ def table(c):
     for op, seconds, times, cost in dearest(c, 5):
         lines.append(f"  {duration(seconds):>10}  {shape(op)}" + (f" x{times:.0f}" if times > 1 else "") + (f"  {op.place}" if op.place else ""))
     return "\n".join(lines)
+
+
+def sweep(results):
+    """[(title, Compiled or the error)] as a table, a line for each."""
+    rows = [("compiled for", "memory of a device", "roofline", "libtpu's cycles", "utilization")]
+    for title, c in results:
+        if isinstance(c, Exception):
+            rows.append((title, str(c).splitlines()[0], "", "", ""))
+        else:
+            m, e = c.memory, c.estimate
+            fits = "" if m.total <= m.available else ": does not fit"
+            rows.append((title, f"{gib(m.total)} of {gib(m.available)}{fits}", duration(e.roofline), duration(e.cycles), f"{e.mfu:.1%}"))
+    widths = [max(len(r[i]) for r in rows if r[2]) for i in range(5)]
+    return "\n".join("  ".join(x.ljust(w) for x, w in zip(r, widths)).rstrip() for r in rows)

@@ -7,6 +7,7 @@ sees."""
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch._subclasses.fake_tensor import unset_fake_temporarily
 
 from .topology import Topology, topology as _topology
 
@@ -27,7 +28,8 @@ def mesh(where, shape=None, names=None):
         dist.destroy_process_group()
     if not dist.is_initialized():
         dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=n)
-    return dist.init_device_mesh("tpu", tuple(shape) if shape else (n,), mesh_dim_names=names)
+    with unset_fake_temporarily(), torch.device("cpu"):  # the mesh's own tensor is read
+        return dist.init_device_mesh("tpu", tuple(shape) if shape else (n,), mesh_dim_names=names)
 
 
 def world_size():
