@@ -139,11 +139,8 @@ def main():
         total += [run_script("tools/check_layers.py"), run_script("tools/rows.py", "check"), run_core()]
         for plugin in args.plugin or PLUGINS:
             say(f"---- {plugin}")
-            # Models by themselves: late in a long process one has crashed (docs/progress.md).
             named = [a for a in extra if not a.startswith("-")]
-            for paths in [named] if named else (["tests/torch"], ["tests/models"]):
-                total.append(run_pytest(plugin, paths, dump,
-                                        [a for a in extra if a.startswith("-")]))
+            total.append(run_pytest(plugin, named or ["tests/torch", "tests/models"], dump, [a for a in extra if a.startswith("-")]))
             if not named:  # several processes each; what moves bytes is the same on all plugins, where memory lies is not
                 total.append(run_pytest(plugin, ["tests/dist" if plugin == PLUGINS[0] else "tests/dist/test_collectives.py", "-n", "0"], dump,
                                         [a for a in extra if a.startswith("-")]))

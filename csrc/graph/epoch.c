@@ -2,9 +2,8 @@
  *
  * A thread that is inside has the epoch at which it came in; epochs begin when something is taken out. Who came in later
  * cannot have found it, so it may go once nobody is left who came in before. Coming in costs one exchange of the thread's
- * own cache line, or nothing where TORCH_TPU_PLANS is not set, so that nothing is ever taken out; nobody ever waits. */
+ * own cache line, and nobody ever waits. */
 #include <pthread.h>
-#include <stdlib.h>
 #include "graph/graph.h"
 
 typedef struct tt_reader {
@@ -43,27 +42,14 @@ static void introduce(void) {
   me.known = true;
 }
 
-static _Atomic int64_t bound; /* on plans; 0: not asked yet */
-
-int64_t tt_epoch_bound(void) {
-  int64_t most = atomic_load_explicit(&bound, memory_order_relaxed);
-  if (__builtin_expect(most != 0, 1)) return most;
-  const char *said = tt_env("TORCH_TPU_PLANS");
-  most = said ? atoll(said) : 0;
-  atomic_store_explicit(&bound, most = most > 0 ? most : INT64_MAX, memory_order_relaxed);
-  return most;
-}
-
-void tt_epoch_forget_bound(void) { atomic_store(&bound, 0); }
-
 void tt_epoch_enter(void) {
-  if (tt_epoch_bound() == INT64_MAX || me.depth++) return;
+  if (me.depth++) return;
   if (__builtin_expect(!me.known, 0)) introduce();
   atomic_exchange(&me.inside, atomic_load(&epoch));
 }
 
 void tt_epoch_leave(void) {
-  if (tt_epoch_bound() != INT64_MAX && !--me.depth) atomic_store_explicit(&me.inside, 0, memory_order_release);
+  if (!--me.depth) atomic_store_explicit(&me.inside, 0, memory_order_release);
 }
 
 uint64_t tt_epoch_next(void) { return atomic_fetch_add(&epoch, 1) + 1; }

@@ -160,8 +160,6 @@ void tt_plans_clear(void); /* forgets all plans: for leak checks, while no call 
 void tt_plans_count(int64_t *kept, int64_t *dropped); /* those there are, and those let go since the process began */
 
 /* ---- epochs (epoch.c): threads that may hold what they found without a lock ---- */
-int64_t tt_epoch_bound(void); /* how many plans there may be; INT64_MAX: none is ever taken out, and epochs cost nothing */
-void tt_epoch_forget_bound(void); /* asks the environment again; while no call runs */
 void tt_epoch_enter(void); /* calls may lie within calls */
 void tt_epoch_leave(void);
 uint64_t tt_epoch_next(void); /* begins an epoch: after something was taken out */

@@ -2,22 +2,26 @@
  *
  * Buckets are lists that grow at the head, so a reader needs no lock: it sees the list before or after an insertion.
  * Threads that miss on the same key wait for the one that builds it; different keys are built at the same time. Beyond
- * TORCH_TPU_PLANS a quarter is taken out, those not found for longest, and freed with their executables once no call that
- * may have found them is under way (epoch.c) and no window has them; programs of windows go with their plans. */
+ * TORCH_TPU_PLANS, or TORCH_TPU_EXECUTABLES, a quarter is taken out, those not found for longest, and freed with their
+ * executables once no call that may have found them is under way (epoch.c) and no window has them; programs of windows go
+ * with their plans. XLA's CPU client maps three pieces of memory for each executable, and a process may have some 65,000:
+ * beyond them mmap fails, and what compiles code dies of it. */
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "graph/cache.h"
 #include "graph/graph.h"
 #include "pjrt/counters.h"
 
-enum { BUCKETS = 1 << 16, LARGEST_PART = 1 << 16 /* bytes: what is longer gains nothing by company */ };
+enum { BUCKETS = 1 << 16, PATIENCE = 64 /* plans built */, LARGEST_PART = 1 << 16 /* bytes: what is longer gains nothing by company */ };
 static _Atomic(tt_plan *) buckets[BUCKETS];
 static atomic_uint ever;         /* how many were built: the clock by which they grow old */
 static int64_t n_plans, n_dropped; /* in the table; freed before their time. Under the lock */
 static tt_plan *out;             /* taken out of it and not freed yet */
 static uint64_t out_epoch;       /* when the last of them was */
 static bool out_due;             /* to be looked at */
+static unsigned last_out;        /* `ever` when some were taken out */
 
 /* Keys being built, each on its builder's stack. */
 static struct building { const tt_call *call; struct building *next; } *building;
@@ -68,7 +72,6 @@ void tt_plans_clear(void) {
     plan_destroy(p);
   }
   n_plans = 0;
-  tt_epoch_forget_bound();
 }
 
 /* ---- letting go ---- */
@@ -103,6 +106,7 @@ static void take_out(void) {
       quarter--;
     }
   out_epoch = tt_epoch_next();
+  last_out = newest;
   out_due = true;
 }
 
@@ -125,6 +129,29 @@ static tt_plan *take_dead(void) {
   }
   out_due = false;
   return dead;
+}
+
+static int64_t said(const char *name) { /* 0: nothing */
+  const char *text = tt_env(name);
+  return text ? atoll(text) : 0;
+}
+
+static int64_t most_executables(void) {
+  static int64_t kernels; /* an eighth of the memory maps that a process may have; under the lock */
+  int64_t n = said("TORCH_TPU_EXECUTABLES");
+  if (n > 0 || kernels) return n > 0 ? n : kernels;
+  FILE *f = fopen("/proc/sys/vm/max_map_count", "r");
+  long long maps;
+  if (!f || fscanf(f, "%lld", &maps) != 1) maps = 65530; /* Linux's default */
+  if (f) fclose(f);
+  return kernels = maps / 8 > 256 ? maps / 8 : 256;
+}
+
+static bool too_many(void) {
+  int64_t most = said("TORCH_TPU_PLANS");
+  if (most > 0 && n_plans > most) return true;
+  /* Where others than plans hold them, taking out plans does not help: not at each call. */
+  return tt_executables_live() > most_executables() && atomic_load(&ever) - last_out >= PATIENCE;
 }
 
 void tt_plans_count(int64_t *kept, int64_t *dropped) {
@@ -346,7 +373,7 @@ const tt_plan *tt_plan_build(const tt_call *call, const tt_output *outputs, int 
   while (*at != &mine) at = &(*at)->next;
   *at = mine.next;
   if (p) insert(p);
-  if (n_plans > tt_epoch_bound()) take_out();
+  if (too_many()) take_out();
   tt_plan *dead = take_dead();
   pthread_cond_broadcast(&built);
   pthread_mutex_unlock(&lock);

@@ -19,12 +19,16 @@ struct tt_executable {
   atomic_uint ended_at_once;   /* runs in a row; only on CPU clients */
 };
 
+static _Atomic int64_t live;
+int64_t tt_executables_live(void) { return atomic_load_explicit(&live, memory_order_relaxed); }
+
 static tt_executable *adopt(tt_client *c, PJRT_LoadedExecutable *loaded, tt_error *err) {
   tt_executable *e = tt_alloc(sizeof *e);
   if (e) {
     e->client = c;
     e->loaded = loaded;
     e->tag = NULL;
+    atomic_fetch_add_explicit(&live, 1, memory_order_relaxed);
     return e;
   }
   PJRT_ARGS(PJRT_LoadedExecutable_Destroy_Args, destroy, .executable = loaded);
@@ -82,6 +86,7 @@ void tt_executable_release(tt_executable *e) {
   if (!e) return;
   PJRT_ARGS(PJRT_LoadedExecutable_Destroy_Args, destroy, .executable = e->loaded);
   PJRT_DROP(e->client->plugin, PJRT_LoadedExecutable_Destroy, &destroy);
+  atomic_fetch_sub_explicit(&live, 1, memory_order_relaxed);
   tt_free(e);
 }
 

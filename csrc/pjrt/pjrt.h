@@ -54,6 +54,7 @@ tt_executable *tt_executable_deserialize(tt_client *c, const void *data, size_t 
 void tt_executable_release(tt_executable *e);
 void **tt_executable_tag(tt_executable *e); /* its owner's, for what it likes; NULL at first */
 
+int64_t tt_executables_live(void); /* how many this process has loaded and not released */
 /* Runs e on one device. Parameters compiled as donated (donate[p] true) give their memory away if p's buffer is unique;
  * then that tt_buffer is spent: reading it is an error, releasing it is right. results[k], of types[k], are new. name is
  * the operator, borrowed for ever, carried by asynchronous failures. Takes no lock that a compile holds. */

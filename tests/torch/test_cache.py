@@ -163,3 +163,25 @@ assert torch_tpu.counters()["compiles"] == after["compiles"]
 """
     status, _, err = python(code, TORCH_TPU_PLANS="30")
     assert status == 0, err
+
+
+@pytest.mark.tpu
+def test_memory_maps_are_bounded(python):
+    """Each loaded program maps pieces of memory, of which a process may have so many; late in a long one it died of that."""
+    code = """if True:
+        import torch, torch_tpu
+        def maps():
+            return sum(1 for _ in open("/proc/self/maps"))
+        def run(n):
+            assert (torch.ones(n, device="tpu") * 2).sum().item() == 2 * n
+        most = []
+        for part in range(5):
+            for n in range(1 + 40 * part, 41 + 40 * part):
+                run(n)
+            most.append(maps())
+        assert torch_tpu.counters()["plans_dropped"] > 300, torch_tpu.counters()
+        assert max(most) < most[2] + 100, most
+        run(1)
+    """
+    status, _, err = python(code, TORCH_TPU_EXECUTABLES="80")
+    assert status == 0, err

@@ -377,10 +377,22 @@ print(losses, counts["compiles"], counts["executions"], "torch_tpu.step.record" 
 """
 
 
+FINDER = """  # as editable installs have one
+import sys
+
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        return None
+
+sys.meta_path.insert(0, Finder())
+"""
+
+
 def test_a_second_process_neither_traces_nor_compiles(python, tmp_path):
     def run(factor):
         (tmp_path / "script.py").write_text(SCRIPT.replace("{factor}", factor))
-        code = f"import runpy; runpy.run_path({str(tmp_path / 'script.py')!r})"
+        (tmp_path / "finder.py").write_text(FINDER)
+        code = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import finder, runpy; runpy.run_path({str(tmp_path / 'script.py')!r})"
         status, out, err = python(code, TORCH_TPU_CACHE_DIR=str(tmp_path / "cache"))
         assert status == 0, err
         return out.split("] ")

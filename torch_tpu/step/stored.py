@@ -139,9 +139,18 @@ def executed():
         _C.note_codes(None)
 
 
+def _finders():
+    """The files of what finds modules, as an editable install does: imports within torch run it."""
+    modules = (sys.modules.get(getattr(f, "__module__", None) or type(f).__module__) for f in sys.meta_path)
+    return {getattr(m, "__file__", None) for m in modules}
+
+
 def all_known(codes, watch):
     """Whether a name tells of all that ran of the user's."""
-    return codes is not None and {c for c in codes if is_users(c.co_filename)} <= known(watch)
+    if codes is None:
+        return False
+    finders = _finders()
+    return {c for c in codes if is_users(c.co_filename) and c.co_filename not in finders} <= known(watch)
 
 
 def known(watch):
