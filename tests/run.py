@@ -129,6 +129,7 @@ def main():
         os.environ.setdefault("TORCH_TPU_TEST_STEPS", "10000")
     if args.mode:
         os.environ["TORCH_TPU_EAGER_MODE"] = args.mode
+    named, flags = ([a for a in extra if a.startswith("-") == flag] for flag in (False, True))
     dump = CACHE / "emitted"
     dump.mkdir(parents=True, exist_ok=True)
     os.chmod(CACHE, 0o700)
@@ -139,11 +140,9 @@ def main():
         total += [run_script("tools/check_layers.py"), run_script("tools/rows.py", "check"), run_core()]
         for plugin in args.plugin or PLUGINS:
             say(f"---- {plugin}")
-            named = [a for a in extra if not a.startswith("-")]
-            total.append(run_pytest(plugin, named or ["tests/torch", "tests/models"], dump, [a for a in extra if a.startswith("-")]))
+            total.append(run_pytest(plugin, named or ["tests/torch", "tests/models"], dump, flags))
             if not named:  # several processes each; what moves bytes is the same on all plugins, where memory lies is not
-                total.append(run_pytest(plugin, ["tests/dist" if plugin == PLUGINS[0] else "tests/dist/test_collectives.py", "-n", "0"], dump,
-                                        [a for a in extra if a.startswith("-")]))
+                total.append(run_pytest(plugin, ["tests/dist" if plugin == PLUGINS[0] else "tests/dist/test_collectives.py", "-n", "0"], dump, flags))
             if plugin == PLUGINS[0] and not named and not args.mode:
                 total += [run_mode(mode, plugin, dump, args.all) for mode in MODES]
     total.append(compile_for_tpu(dump, args.all))
