@@ -18,7 +18,7 @@ namespace tpu {
 using c10d::OpType;
 using Tensors = std::vector<at::Tensor>;
 using WorkPtr = c10::intrusive_ptr<c10d::Work>;
-using End = std::function<void()>;
+using End = std::function<void(bool filled)>;
 
 // ---- work ----
 // One collective under way: what the host does, then what brings the results to the device.
@@ -30,16 +30,24 @@ public:
         record_(std::move(record)), number_(number),
         future_(c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()))) {}
 
-  // Where the host's works tell of their end by themselves, so does this.
+  // Where the host's works tell of their end by themselves, so does this: when none of them goes on.
   void follow() {
+    struct Left {
+      std::mutex lock;
+      size_t works;
+      std::exception_ptr why;
+    };
+    follows_ = true;
     auto self = c10::intrusive_ptr<TpuWork>::reclaim_copy(this);
-    auto left = std::make_shared<std::atomic<size_t>>(host_.size());
+    auto left = std::make_shared<Left>();
+    left->works = host_.size();
     for (const WorkPtr &w : host_)
       w->getFuture()->addCallback([self, left](c10::ivalue::Future &f) {
-        if (f.hasError())
-          self->fail(f.exception_ptr());
-        else if (left->fetch_sub(1) == 1)
-          self->succeed();
+        std::unique_lock<std::mutex> guard(left->lock);
+        if (f.hasError() && !left->why) left->why = f.exception_ptr();
+        bool last = --left->works == 0;
+        guard.unlock();
+        if (last) self->finish(left->why);
       });
   }
 
@@ -58,43 +66,32 @@ public:
   bool wait(std::chrono::milliseconds timeout) override {
     try {
       for (const WorkPtr &w : host_) w->wait(timeout);
-    } catch (const std::exception &x) {
-      fail(std::current_exception());
-      C10_THROW_ERROR(DistBackendError, explained(x.what()));
-    }
-    succeed();
-    try {
+      if (!follows_) finish(nullptr);
       future_->waitAndThrow();
     } catch (const std::exception &x) {
+      if (!follows_) finish(std::current_exception()); // else it may go on: who waits again may see it end
       C10_THROW_ERROR(DistBackendError, explained(x.what()));
     }
     return true;
   }
 
 private:
-  bool first() {
-    std::lock_guard<std::mutex> guard(once_);
-    return !std::exchange(ended_, true);
-  }
-
-  void succeed() {
-    if (!first()) return;
-    try {
-      for (const End &end : ends_) end();
-    } catch (...) {
-      ends_.clear();
-      future_->setError(std::current_exception());
-      return;
+  void finish(std::exception_ptr why) {
+    {
+      std::lock_guard<std::mutex> guard(once_);
+      if (std::exchange(ended_, true)) return;
+    }
+    for (const End &end : ends_) {
+      try {
+        end(!why);
+      } catch (...) {
+        why = std::current_exception();
+      }
     }
     ends_.clear();
+    if (why) return future_->setError(why);
     record_->end(number_);
     future_->markCompleted(c10::IValue(results_));
-  }
-
-  void fail(std::exception_ptr why) {
-    if (!first()) return;
-    ends_.clear(); // what was lent is given back
-    future_->setError(why);
   }
 
   std::string explained(const std::string &what) {
@@ -113,7 +110,7 @@ private:
   uint64_t number_;
   c10::intrusive_ptr<c10::ivalue::Future> future_;
   std::mutex once_, explaining_;
-  bool ended_ = false;
+  bool ended_ = false, follows_ = false;
   std::string explanation_;
 };
 
@@ -316,9 +313,9 @@ public:
     for (const at::Tensor &t : outs) to.push_back(t.numel());
     for (const at::Tensor &t : ins) from.push_back(t.numel());
     at::Tensor in = at::cat(ins), out = at::empty({total(to)}, in.options());
-    ends.insert(ends.begin(), [outs, out, to] {
+    ends.insert(ends.begin(), [outs, out, to](bool filled) {
       int64_t at = 0;
-      for (size_t i = 0; i < outs.size(); at += to[i++]) at::Tensor(outs[i]).copy_(out.narrow(0, at, to[i]));
+      for (size_t i = 0; filled && i < outs.size(); at += to[i++]) at::Tensor(outs[i]).copy_(out.narrow(0, at, to[i]));
     });
     return collective(OpType::ALLTOALL, number, {exchange(out, in, to, from, opts)}, ends, outputs);
   }
@@ -393,9 +390,9 @@ private:
     return opts;
   }
   static End after(const Reduction &how, const at::Tensor &result, const Lent &to) {
-    return [how, result, to] {
-      how.after(result, to.host);
-      to.end();
+    return [how, result, to](bool filled) {
+      if (filled) how.after(result, to.host);
+      to.end(filled);
     };
   }
 
@@ -438,9 +435,9 @@ private:
       at::Tensor rows = at::empty({size_, in.numel() / size_}, in.options());
       std::vector<int64_t> parts(size_, static_cast<int64_t>(in.nbytes()) / size_);
       works.push_back(exchange(bytes(rows), bytes(in), parts, parts, each));
-      ends.push_back([how, rows, to] {
-        how.after(how.combined(rows), to.host);
-        to.end();
+      ends.push_back([how, rows, to](bool filled) {
+        if (filled) how.after(how.combined(rows), to.host);
+        to.end(filled);
       });
     }
     return collective(type, number, works, ends, outputs);

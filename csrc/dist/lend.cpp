@@ -71,14 +71,16 @@ static void adopt(const at::Tensor &t, const at::Tensor &host) {
 // The buffer of s, taken out of it, if it is nobody else's and lies in the host's memory; else NULL and s as it was.
 static tt_buffer *take(tt_storage *s, void **data) {
   bool lent = false;
-  tt_error ignored;
   tt_storage_settle(s);
   tt_buffer *b = tt_storage_try_take(s, true, &lent);
   if (!b) return nullptr;
-  bool ours = tt_buffer_unique(b) && tt_buffer_bytes(b) == tt_storage_bytes(s) &&
-              !tt_client_synchronize(client(), tt_storage_device(s), &ignored); // programs may still be reading it
-  if (ours && (*data = tt_buffer_host_address(b))) return b;
+  tt_error err{};
+  tt_code code = TT_OK;
+  bool ours = tt_buffer_unique(b) && tt_buffer_bytes(b) == tt_storage_bytes(s);
+  if (ours) code = tt_client_synchronize(client(), tt_storage_device(s), &err); // programs may still be reading it
+  if (ours && !code && (*data = tt_buffer_host_address(b))) return b;
   tt_storage_put(s, b);
+  check(code, err);
   return nullptr;
 }
 
@@ -103,14 +105,17 @@ Lent writable(const at::Tensor &t, bool keep) {
     GilRelease nogil;
     if (tt_buffer *b = keep ? take(s, &data) : nullptr) {
       auto loan = std::make_shared<Loan>(t, b);
-      return {over(data, t, [](void *) {}), [loan] { loan->give_back(); }};
+      return {over(data, t, [loan](void *) {}), [loan](bool) { loan->give_back(); }};
     }
     at::Tensor host = empty_on_host(t);
     if (keep) std::memcpy(host.mutable_data_ptr(), readable(t).const_data_ptr(), host.nbytes());
-    return {host, [t, host] { adopt(t, host); }};
+    return {host, [t, host](bool filled) {
+              if (filled) adopt(t, host);
+            }};
   }
   at::Tensor host = keep ? readable(t).clone() : empty_on_host(t);
-  return {host, [t, host] {
+  return {host, [t, host](bool filled) {
+            if (!filled) return;
             at::NoGradGuard no_grad;
             at::AutoDispatchBelowADInplaceOrView below;
             at::Tensor to = t;

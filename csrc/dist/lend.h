@@ -12,9 +12,10 @@ at::Tensor readable(const at::Tensor &t);
 
 // Host memory that becomes t's contents.
 struct Lent {
-  at::Tensor host;           // contiguous, of t's sizes and dtype
-  std::function<void()> end; // call once when host has been filled, from any thread: t then has these contents.
-                             // Dropped without a call it gives back what was lent.
+  at::Tensor host; // contiguous, of t's sizes and dtype. While it lives so does the memory, whatever becomes of t
+  // Call once, from any thread, when nobody writes to host any more. filled: t has these contents from then on; else
+  // what was lent is only given back.
+  std::function<void(bool filled)> end;
 };
 // keep: host begins with t's values. If nobody else has them the memory itself is lent: until end() readers of t wait.
 Lent writable(const at::Tensor &t, bool keep);

@@ -132,7 +132,7 @@ std::shared_ptr<Record> watch(std::string group, std::vector<int64_t> ranks, int
   auto record = std::make_shared<Record>(std::move(group), std::move(ranks));
   Watch &w = the();
   std::unique_lock<std::mutex> guard(w.lock);
-  bool renewed = std::all_of(w.records.begin(), w.records.end(), gone);
+  bool renewed = !w.running || std::all_of(w.records.begin(), w.records.end(), gone);
   w.records.push_back(record);
   if (!renewed) return record;
   // The first group of a world: after destroy_process_group and a new start the store is another.
@@ -170,14 +170,19 @@ static std::string plural(std::string text) {
 
 std::string where_all_are(const Record &of) {
   Watch &w = the();
-  if (!w.store) return "\n  rank " + std::to_string(w.me) + " " + of.text();
+  std::unique_lock<std::mutex> guard(w.lock);
+  c10::intrusive_ptr<c10d::Store> meeting = w.store;
+  const int64_t me = w.me;
+  const size_t world = w.world;
+  guard.unlock();
+  if (!meeting) return "\n  rank " + std::to_string(me) + " " + of.text();
   std::map<int64_t, std::string> answers;
   bool reachable = true;
   try {
-    c10::intrusive_ptr<c10d::Store> store = w.store->clone();
+    c10::intrusive_ptr<c10d::Store> store = meeting->clone();
     int64_t question = store->add(counter, 1);
     answer(w, *store, question);
-    auto until = Clock::now() + milliseconds(3500 + 2 * w.world);
+    auto until = Clock::now() + milliseconds(3500 + 2 * world);
     while (answers.size() < of.ranks.size() && Clock::now() < until) {
       for (int64_t rank : of.ranks)
         if (!answers.count(rank) && store->check({key_of(question, rank)})) {
@@ -188,7 +193,7 @@ std::string where_all_are(const Record &of) {
     }
   } catch (const std::exception &) {
     reachable = false;
-    answers[w.me] = of.text();
+    answers[me] = of.text();
   }
   // Ranks that say the same share a line; how long they wait is not a difference.
   std::map<std::string, std::pair<std::vector<int64_t>, std::string>> said;

@@ -47,6 +47,7 @@ bool tt_storage_look(tt_storage *s, tt_holder *out); /* false: it has no content
 /* As above, or with donate moves the buffer out, which tt_storage_put ends. Does not wait: NULL, *lent true if it would,
  * for who has it or for the window that is to fill it (tt_storage_settle). */
 tt_buffer *tt_storage_try_take(tt_storage *s, bool donate, bool *lent);
+void tt_storage_let_go(tt_storage *s); /* of its buffer, which it is to get anew */
 bool tt_storage_undefined(tt_storage *s); /* nothing was ever put in */
 /* Says that s has contents, which are not here: programs that read it can be lowered, none can run. */
 void tt_storage_mark_absent(tt_storage *s);

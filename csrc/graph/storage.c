@@ -4,6 +4,7 @@
  * reader on another thread gets either. Records come from a pool: a tensor made and dropped costs no malloc. */
 #include <sched.h>
 #include <string.h>
+#include <time.h>
 #include "graph/graph.h"
 #include "pjrt/counters.h"
 
@@ -148,12 +149,22 @@ tt_buffer *tt_storage_try_take(tt_storage *s, bool donate, bool *lent) {
 }
 
 tt_buffer *tt_storage_take_reference(tt_storage *s) {
-  for (bool lent;;) {
+  bool lent;
+  for (int spins = 0;; spins++) {
     tt_buffer *b = tt_storage_try_take(s, false, &lent);
     if (b || !lent) return b;
     if (in_window(s)) tt_storage_settle(s);
-    else sched_yield(); /* until a program that writes it is submitted */
+    else if (spins < 1000) sched_yield(); /* until a program that writes it is submitted ... */
+    else nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL); /* ... or a collective has ended */
   }
+}
+
+void tt_storage_let_go(tt_storage *s) {
+  lock(&s->lock);
+  tt_buffer *b = buffer_of(s);
+  set_buffer(s, NULL);
+  unlock(&s->lock);
+  tt_buffer_release(b);
 }
 
 bool tt_storage_look(tt_storage *s, tt_holder *out) {

@@ -52,11 +52,15 @@ static void tell_loss(const tt_window *w, tt_error *err) {
 }
 
 /* ---- values ---- */
-/* What s stands for at this point of the window; NO_VALUE, with err set, if it has nothing. */
+enum { LENT = NO_VALUE - 1 };
+
+/* What s stands for at this point of the window; LENT if that is to be waited for, NO_VALUE, with err set, if it has nothing. */
 static uint32_t value_of(tt_window *w, tt_storage *s, tt_error *err) {
   tt_window *in = atomic_load_explicit(&s->window, memory_order_relaxed);
   if (in == w) return w->pending.at[s->place].value;
-  tt_buffer *b = tt_storage_take_reference(s);
+  bool lent;
+  tt_buffer *b = tt_storage_try_take(s, false, &lent);
+  if (!b && lent) return LENT;
   if (!b) {
     if (s->lost) tell_loss(w, err);
     else tt_fail(err, TT_FAILED_PRECONDITION, "", "another thread emptied an operand at the same time");
@@ -111,6 +115,7 @@ tt_code tt_window_record(const tt_plan *p, const tt_call *call, tt_storage **res
   tt_window *w = tt_window_of(call->device);
   if (tt_fork_check(err)) return err->code;
   if (tt_plan_make_results(p, call, results, err)) goto failed;
+again:
   pthread_mutex_lock(&w->lock);
   if (call->variant->graph && tt_join_holds(w, p)) { /* a graph is as long as many operators, so several of one are a loop */
     tt_error ignored;                                /* what fails is told by who reads what it was to fill */
@@ -127,10 +132,13 @@ tt_code tt_window_record(const tt_plan *p, const tt_call *call, tt_storage **res
     const tt_operand *o = &p->operands[i];
     if (!tt_operand_is_value(o)) continue;
     uint32_t v = value_of(w, tt_operand_storage(call, o), err);
-    if (v == NO_VALUE) {
+    if (v >= LENT) {
       w->wires.n = wires;
       drop_values(w, values);
-      goto unlock;
+      if (v == NO_VALUE) goto unlock;
+      pthread_mutex_unlock(&w->lock); /* who has it may need the window to end: wait with nothing in hand */
+      tt_buffer_release(tt_storage_take_reference(tt_operand_storage(call, o)));
+      goto again;
     }
     w->wires.at[w->wires.n++] = v;
   }
@@ -215,9 +223,7 @@ static void mark(tt_window *w) {
 static void let_go(tt_window *w) {
   for (uint32_t i = 0; i < w->pending.n; i++) {
     tt_pending *p = &w->pending.at[i];
-    if (!p->alive || !p->storage->buffer) continue;
-    tt_buffer_release(p->storage->buffer);
-    p->storage->buffer = NULL;
+    if (p->alive) tt_storage_let_go(p->storage);
   }
 }
 

@@ -190,7 +190,11 @@ static tt_buffer *upload_until_done(tt_client *c, int device, tt_dtype dtype, in
   }
   *u = (struct upload_done){done, arg, c->plugin, event};
   PJRT_ARGS(PJRT_Event_OnReady_Args, ready, .event = event, .callback = on_uploaded, .user_arg = u);
-  if (PJRT_CALL(c->plugin, PJRT_Event_OnReady, &ready, &ignored)) {
+  if (PJRT_CALL(c->plugin, PJRT_Event_OnReady, &ready, err)) {
+    if (semantics == PJRT_HostBufferSemantics_kImmutableZeroCopy) { /* it needs the data as long as it lives */
+      tt_buffer_release(b);
+      b = NULL;
+    }
     await(c->plugin, event, &ignored);
     tt_free(u);
     done(arg);

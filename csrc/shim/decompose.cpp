@@ -116,8 +116,10 @@ static bool run_delivering(PyObject *fn, const char *name, PyObject *list, std::
   Py_XDECREF(list);
   if (!r && PyErr_ExceptionMatches(PyExc_KeyboardInterrupt)) {
     *why = python_error();
-    // The call is done another way, and this thread hears of it right after, whatever is done about signals.
-    PyThreadState_SetAsyncExc(PyThread_get_thread_ident(), PyExc_KeyboardInterrupt);
+    // The call is done another way, and Python hears of it right after: this thread, whatever is done about signals, or the
+    // main one where this runs no Python, as autograd's.
+    if (PyEval_GetFrame()) PyThreadState_SetAsyncExc(PyThread_get_thread_ident(), PyExc_KeyboardInterrupt);
+    else PyErr_SetInterrupt();
     interrupted = true;
   } else if (!r) {
     *why = python_error();

@@ -35,6 +35,21 @@ def killed(rank):
         dist.all_reduce(torch.ones(3, device="tpu"))
 
 
+def waited_for_too_short(rank):
+    import datetime
+    t = torch.ones(1000, device="tpu") + rank
+    if rank == 1:
+        time.sleep(2)
+    work, late = dist.all_reduce(t, async_op=True), False
+    try:
+        work.wait(datetime.timedelta(milliseconds=50))
+    except Exception:
+        late = True
+    work.wait()
+    assert t[0].item() == 10
+    return late
+
+
 @pytest.fixture
 def fresh():
     world = World(4, timeout=5)
@@ -64,3 +79,7 @@ def test_a_killed_rank(fresh):
     for worked, text in fresh.answers(ranks=[0, 2, 3]):
         assert not worked and "all_reduce" in text.lower() and "rank 1 gives no answer" in text, text
     assert time.time() - start < 5 + 5 + 5
+
+
+def test_who_waited_for_too_short_may_wait_again(fresh):
+    assert fresh.run(waited_for_too_short)[0]

@@ -169,6 +169,10 @@ def test_layers_that_cannot_be_one_loop_are_refused():
         model, x = torch_tpu.scan_layers([Uses(), Uses()]), torch.zeros(4, 8)
     with pytest.raises(NotImplementedError, match="a parameter of no layer"):
         trace.record(model, (x,))
+    with aot.fake():
+        model, x = torch_tpu.scan_layers([nn.BatchNorm1d(8), nn.BatchNorm1d(8)]), torch.zeros(4, 8)
+    with pytest.raises(NotImplementedError, match="writes into what it was given"):
+        trace.record(model, (x,))
     narrow = nn.ModuleList([nn.Linear(8, 4), nn.Linear(8, 4)])
     with aot.fake():
         model, x = torch_tpu.scan_layers(narrow), torch.zeros(4, 8)

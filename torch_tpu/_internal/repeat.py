@@ -62,6 +62,10 @@ def trace_body(function, examples):
     with disable_proxy_modes_tracing():
         module = make_fx(function, tracing_mode="real")(*examples)
     graph, outer = module.graph, {}
+    from ..aot.trace import _written  # which imports what uses this
+
+    if _written(graph):
+        raise NotImplementedError("a layer that writes into what it was given, as batch norm into its buffers, cannot be one round of a loop")
     last = [n for n in graph.nodes if n.op == "placeholder"][-1]
     for node in list(graph.find_nodes(op="get_attr")):
         value = getattr(module, node.target)
