@@ -11,17 +11,10 @@
 #include <cstring>
 #include <memory>
 #include "shim/common.h"
-extern "C" { // graph.h and pjrt.h, whose C atomics C++ cannot read
-tt_buffer *tt_storage_take_reference(tt_storage *s);
-tt_buffer *tt_storage_try_take(tt_storage *s, bool donate, bool *lent);
-void tt_storage_put(tt_storage *s, tt_buffer *b);
-void tt_storage_settle(tt_storage *s);
-bool tt_buffer_unique(const tt_buffer *b);
-size_t tt_buffer_bytes(const tt_buffer *b);
-void *tt_buffer_host_address(tt_buffer *b);
-tt_buffer *tt_buffer_of_host(tt_client *c, int device, tt_dtype dtype, int rank, const int64_t *dims, void *data,
-                             void (*done)(void *), void *arg, tt_error *err);
+extern "C" {
+#include "pjrt/pjrt.h"
 }
+#include "graph/contents.h"
 
 namespace tpu {
 

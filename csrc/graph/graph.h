@@ -7,7 +7,7 @@
 #define TT_GRAPH_H
 #include <stdatomic.h>
 #include "graph/holders.h"
-#include "graph/pending.h"
+#include "graph/contents.h"
 #include "hlo/hlo.h"
 #include "ops/op.h"
 #include "pjrt/pjrt.h"
@@ -41,19 +41,12 @@ struct tt_storage {
   const char *made;           /* the operator that made it, and its line if that is traced; NULL: none did */
   tt_storage *next;           /* in the pool */
 };
-/* The buffer with a new reference, or NULL if undefined. Waits while it is lent. */
-tt_buffer *tt_storage_take_reference(tt_storage *s);
 bool tt_storage_look(tt_storage *s, tt_holder *out); /* false: it has no contents */
-/* As above, or with donate moves the buffer out, which tt_storage_put ends. Does not wait: NULL, *lent true if it would,
- * for who has it or for the window that is to fill it (tt_storage_settle). */
-tt_buffer *tt_storage_try_take(tt_storage *s, bool donate, bool *lent);
 void tt_storage_let_go(tt_storage *s); /* of its buffer, which it is to get anew */
 bool tt_storage_undefined(tt_storage *s); /* nothing was ever put in */
 /* Says that s has contents, which are not here: programs that read it can be lowered, none can run. */
 void tt_storage_mark_absent(tt_storage *s);
-/* Puts a buffer of the base's shape in, or of one padded in the dims of the bits of padded, taking ownership; the old one is
- * released. */
-void tt_storage_put(tt_storage *s, tt_buffer *b);
+/* As tt_storage_put, of a buffer padded in the dims of the bits of padded. */
 void tt_storage_put_padded(tt_storage *s, tt_buffer *b, uint32_t padded);
 void tt_storage_base(tt_storage *s, tt_dtype dtype, int rank, const int64_t *dims); /* fixes the base's shape */
 /* An undefined storage whose base has no shape yet takes it from the first dense tensor that covers it. */
@@ -174,8 +167,6 @@ bool tt_join_takes(const tt_plan *p, const tt_call *call);
 void tt_join_made(const tt_plan *p, tt_storage **results); /* a graph ran by itself */
 /* Takes the storage out of its window without filling it: it is about to get other contents. */
 void tt_window_forget(tt_storage *s);
-/* Makes to, of the same type and order as from, stand for what from does, if from is to be filled by a window. */
-bool tt_window_share(tt_storage *to, tt_storage *from);
 void tt_windows_clear(void); /* frees empty windows and programs: for leak checks, while no call runs */
 /* Marks as held the plans of what is recorded, and drops programs that have other plans that are out. False: a window is busy,
  * and nothing is known. */

@@ -20,13 +20,8 @@
 #include <ATen/ops/view_as_real_native.h>
 #include <ATen/ops/view_native.h>
 #include <torch/library.h>
-#include "graph/pending.h"
+#include "graph/contents.h"
 #include "shim/operators.h"
-extern "C" { // graph.h, whose C atomics C++ cannot read
-tt_buffer *tt_storage_take_reference(tt_storage *s);
-bool tt_window_share(tt_storage *to, tt_storage *from);
-}
-
 namespace tpu {
 
 int64_t elements_before(const c10::TensorImpl *t); // device.cpp; kernel.cpp says what
