@@ -144,6 +144,9 @@ class Step:
         with stored.executed() as codes:
             made = record(self.fn, flat, spec)
         try:
+            unwatched = made.watch.unwatched(None if made.watch.doubts else codes)
+            if unwatched is not None:
+                raise NotImplementedError(unwatched)
             program = Program(made.recipe, made.watch, made.function)
         except BaseException:
             made.before.restore()

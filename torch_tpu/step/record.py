@@ -6,7 +6,6 @@ tensors that it binds anew are results, which each call puts where the traced on
 optimizers count their steps on the device. What reads a value, or changes Python's state from call to call, is refused, and
 everything is put back as it was."""
 
-import collections
 import contextlib
 import functools
 import random
@@ -126,7 +125,7 @@ class _Before:
         self.states = [(o, {p: dict(s) for p, s in o.state.items()}) for o in watch.optimizers]
         self.rates = [(g, g["lr"]) for o in watch.optimizers for g in o.param_groups if "lr" in g]
         held = {id(c): c for _, c, *_ in watch.places if isinstance(c, (list, dict, set)) and id(c) not in watch.globals}
-        self.containers = [(c, c.copy() if type(c) is not collections.defaultdict else dict(c)) for c in {**held, **watch.objects}.values()]
+        self.containers = [(c, _copy(c)) for c in {**held, **watch.objects}.values()]
         self.objects = [(c, dict(c)) for c in watch.objects.values()]
         self.had = {id(now): was for now, was in self.objects}
         self.random = _random_numbers()
@@ -184,8 +183,13 @@ def _is_empty(cell):
         return True
 
 
+def _copy(container):
+    """Of a list, dict or set, whatever its class makes of that."""
+    return next(kind.copy(container) for kind in (list, dict, set) if isinstance(container, kind))
+
+
 def _same_items(now, was):
-    return len(now) == len(was) and all(a is c and b is d for (a, b), (c, d) in zip(now.items(), was.items()))
+    return len(now) == len(was) and all(a is c and b is d for (a, b), (c, d) in zip(dict.items(now), was.items()))
 
 
 def _numpy():

@@ -4,7 +4,7 @@ From a function follow its closure, its globals, what it is bound to; from modul
 optimizers their groups. Each place is noted with what stands there, and _C.first_changed looks through the notes before a
 traced step runs again. Attributes of the user's own objects, classes and modules count if any function that can be reached
 mentions their name, so that counters which the training loop keeps do not matter. Code of torch itself is not followed. What has
-a state that cannot be looked at (iterators, generators of random numbers, arrays) is refused."""
+a state that cannot be looked at (iterators, generators of random numbers, arrays) is refused if code that mentions it runs."""
 
 import array
 import builtins
@@ -13,8 +13,10 @@ import collections.abc
 import dis
 import functools
 import io
+import logging
 import os
 import random
+import re
 import sys
 import types
 
@@ -50,6 +52,11 @@ def _is_users_code(function):
     return is_users(code.co_filename)
 
 
+def _is_installed(x):
+    """Whether something is a module of an installed package; through these one reaches all of the package."""
+    return isinstance(x, types.ModuleType) and "/site-packages/" in (getattr(x, "__file__", None) or "")
+
+
 def is_users_class(cls):
     """Whether a class is none of torch's, of ours, or of what Python and torch bring along."""
     module = sys.modules.get(cls.__module__)
@@ -78,7 +85,7 @@ def _texts(constants):
 def _names_in(code):
     """All names that a function's code and that of its inner functions mention, those of getattr() too."""
     names = set(code.co_names)
-    if names & _BY_NAME:
+    if names & _BY_NAME and "/site-packages/" not in code.co_filename:
         names.update(x for x in _texts(code.co_consts) if x.isidentifier())
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
@@ -118,6 +125,7 @@ class Watch:
     def __init__(self, roots):
         self.places, self.optimizers, self.tensors = [], [], {}
         self.functions = []  # of the user's, that can be reached
+        self._unwatched, self.readers = [], []  # readers: functions that may read the environment
         self.objects, self.classes, self.globals, self.doubts = {}, {}, {}, []
         self._seen, self._kept, self._names, self._objects = set(), [], set(_IMPLIED), []
         for x in roots:
@@ -138,6 +146,15 @@ class Watch:
         at = _C.first_changed(self.places)
         return None if at is None else self.places[at][4]
 
+    def unwatched(self, codes):
+        """Why the function cannot be watched, or None. codes: what ran of it, or None where nobody knows."""
+        for name, kind in self._unwatched:
+            last = re.sub(r"\[.*?\]", "", name).rpartition(".")[2]
+            who = [fn.__code__ for fn in self.functions if last in _names_in(fn.__code__) or last in fn.__code__.co_freevars]
+            if codes is None or not who or any(c in codes for c in who):
+                return f"{name} is a {kind}, whose changes cannot be watched"
+        return None
+
     def note(self, kind, container, key, value, name):
         if len(self.places) >= MOST:
             raise NotImplementedError("the function can reach too much to be watched")
@@ -151,7 +168,7 @@ class Watch:
         return True
 
     def _visit(self, x, name):
-        if isinstance(x, (*_PLAIN, *_DESCRIPTORS)):
+        if isinstance(x, (*_PLAIN, *_DESCRIPTORS, logging.Logger)):
             return
         if isinstance(x, type):
             self._methods(x)
@@ -191,7 +208,8 @@ class Watch:
         elif not isinstance(x, types.BuiltinFunctionType):
             of_numpy = type(x).__module__.partition(".")[0] == "numpy" and type(x).__name__ in _OF_NUMPY
             if of_numpy or (isinstance(x, _STATEFUL) and not isinstance(x, io.IOBase)):
-                raise NotImplementedError(f"{name} is a {type(x).__name__}, whose changes cannot be watched")
+                self._unwatched.append((name, type(x).__name__))
+                return
             self._object(x, name)
 
     def _object(self, x, name):
@@ -217,7 +235,7 @@ class Watch:
 
     def _items(self, x, name):
         self.note(LENGTH, x, None, len(x), f"the length of {name}")
-        for key, value in list(x.items() if isinstance(x, dict) else enumerate(x)):
+        for key, value in list(dict.items(x) if isinstance(x, dict) else enumerate(x)):
             self.note(ITEM, x, key, value, f"{name}[{key!r}]")
             self._visit(value, f"{name}[{key!r}]")
 
@@ -258,7 +276,7 @@ class Watch:
 
     def _environment(self, fn):
         """Variables that the function may read. What it makes of others nobody can tell."""
-        self.doubts.append("the environment is read")
+        self.readers.append(fn)
         held = getattr(os.environ, "_data", {})
         for key in sorted(_variables_in(fn.__code__)):
             key = os.fsencode(key)
@@ -271,7 +289,8 @@ class Watch:
         for _, fn in functions_of(cls):
             self._visit(fn, fn.__qualname__)
         for base in cls.__mro__:
-            if is_users_class(base) and (base is cls or self._first_visit(base)):
+            installed = _is_installed(sys.modules.get(base.__module__))  # what packages say of their classes stays
+            if is_users_class(base) and not installed and (base is cls or self._first_visit(base)):
                 held = vars(base)
                 self.classes[id(base)] = base, held
                 self._objects.append((base, base.__qualname__))
@@ -292,7 +311,8 @@ class Watch:
                 continue
             if isinstance(held, (dict, types.MappingProxyType)):
                 self.note(ITEM, held, key, value, f"{name}.{key}")
-            self._visit(value, f"{name}.{key}")
+            if not (isinstance(x, types.ModuleType) and _is_installed(value)):
+                self._visit(value, f"{name}.{key}")
         for base in type(x).__mro__ if is_users_class(type(x)) else ():
             for key, slot in vars(base).items():
                 if isinstance(slot, _SLOTS[0]) and key in self._names and hasattr(x, key) and (id(x), key) not in self._seen:
