@@ -20,7 +20,7 @@ const tt_env_row tt_env_table[] = {
   {"TORCH_TPU_DUMP", "folder that gets the StableHLO text of every program, as <digest>.mlir"},
   {"TORCH_TPU_EAGER_MODE", "strict (the default), debug (calls wait, and indices and the like are checked as on the CPU) or fuse"},
   {"TORCH_TPU_ENABLE_DEBUG_CHECKS", "1 checks indices and the like in every mode, as debug does; calls without any do not wait"},
-  {"TORCH_TPU_EXECUTABLES", "how many programs are loaded at once before the longest unused go; an eighth of vm.max_map_count if unset"},
+  {"TORCH_TPU_EXECUTABLES", "how many programs are loaded at once before the longest unused go; if unset, as many as half of vm.max_map_count memory maps hold"},
   {"TORCH_TPU_FALLBACK", "operators that can only run on the CPU: warn (once each, the default), error or silent"},
   {"TORCH_TPU_JOIN", "0 runs compiled graphs one by one; else those of a step are one program"},
   {"TORCH_TPU_LAUNCH_BLOCKING", "1 waits for the results of each call in every mode, so that what fails raises at its line"},

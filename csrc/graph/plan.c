@@ -2,10 +2,10 @@
  *
  * Buckets are lists that grow at the head, so a reader needs no lock: it sees the list before or after an insertion.
  * Threads that miss on the same key wait for the one that builds it; different keys are built at the same time. Beyond
- * TORCH_TPU_PLANS, or TORCH_TPU_EXECUTABLES, a quarter is taken out, those not found for longest, and freed with their
- * executables once no call that may have found them is under way (epoch.c) and no window has them; programs of windows go
- * with their plans. XLA's CPU client maps three pieces of memory for each executable, and a process may have some 65,000:
- * beyond them mmap fails, and what compiles code dies of it. */
+ * TORCH_TPU_PLANS, or where executables are too many, a quarter is taken out, those not found for longest, and freed with
+ * their executables once no call that may have found them is under way (epoch.c) and no window has them; programs of windows
+ * go with their plans. XLA's CPU client maps three pieces of memory for each part of an executable, and a process may have
+ * some 65,000: beyond them mmap fails, and what loads code dies of it. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,14 +14,14 @@
 #include "graph/graph.h"
 #include "pjrt/counters.h"
 
-enum { BUCKETS = 1 << 16, PATIENCE = 64 /* plans built */, LARGEST_PART = 1 << 16 /* bytes: what is longer gains nothing by company */ };
+enum { BUCKETS = 1 << 16, PATIENCE = 32 /* plans built */, LARGEST_PART = 1 << 16 /* bytes: what is longer gains nothing by company */ };
 static _Atomic(tt_plan *) buckets[BUCKETS];
 static atomic_uint ever;         /* how many were built: the clock by which they grow old */
 static int64_t n_plans, n_dropped; /* in the table; freed before their time. Under the lock */
 static tt_plan *out;             /* taken out of it and not freed yet */
 static uint64_t out_epoch;       /* when the last of them was */
 static bool out_due;             /* to be looked at */
-static unsigned last_out;        /* `ever` when some were taken out */
+static unsigned looked;          /* `ever` when executables were last looked at */
 
 /* Keys being built, each on its builder's stack. */
 static struct building { const tt_call *call; struct building *next; } *building;
@@ -106,7 +106,6 @@ static void take_out(void) {
       quarter--;
     }
   out_epoch = tt_epoch_next();
-  last_out = newest;
   out_due = true;
 }
 
@@ -136,22 +135,35 @@ static int64_t said(const char *name) { /* 0: nothing */
   return text ? atoll(text) : 0;
 }
 
-static int64_t most_executables(void) {
-  static int64_t kernels; /* an eighth of the memory maps that a process may have; under the lock */
-  int64_t n = said("TORCH_TPU_EXECUTABLES");
-  if (n > 0 || kernels) return n > 0 ? n : kernels;
-  FILE *f = fopen("/proc/sys/vm/max_map_count", "r");
-  long long maps;
-  if (!f || fscanf(f, "%lld", &maps) != 1) maps = 65530; /* Linux's default */
+/* How many pieces of memory the process has mapped, and may have; 0: not known. */
+static int64_t maps_now(void) {
+  FILE *f = fopen("/proc/self/maps", "r");
+  char part[4096];
+  int64_t lines = 0;
+  for (size_t n; f && (n = fread(part, 1, sizeof part, f)) > 0;)
+    for (size_t i = 0; i < n; i++) lines += part[i] == '\n';
   if (f) fclose(f);
-  return kernels = maps / 8 > 256 ? maps / 8 : 256;
+  return lines;
 }
 
+static int64_t maps_most(void) {
+  static int64_t most; /* under the lock */
+  if (most) return most;
+  FILE *f = fopen("/proc/sys/vm/max_map_count", "r");
+  long long n;
+  most = f && fscanf(f, "%lld", &n) == 1 && n > 0 ? n : 65530; /* Linux's default */
+  if (f) fclose(f);
+  return most;
+}
+
+/* Asked at each plan that is built; but loaded executables are looked at now and then: counting maps takes milliseconds, and
+ * taking out plans does not help at once, nor where others hold what is too much. */
 static bool too_many(void) {
-  int64_t most = said("TORCH_TPU_PLANS");
+  int64_t most = said("TORCH_TPU_PLANS"), loaded = said("TORCH_TPU_EXECUTABLES");
   if (most > 0 && n_plans > most) return true;
-  /* Where others than plans hold them, taking out plans does not help: not at each call. */
-  return tt_executables_live() > most_executables() && atomic_load(&ever) - last_out >= PATIENCE;
+  if (atomic_load(&ever) - looked < PATIENCE || (loaded > 0 && tt_executables_live() <= loaded)) return false;
+  looked = atomic_load(&ever);
+  return loaded > 0 || maps_now() > maps_most() / 2;
 }
 
 void tt_plans_count(int64_t *kept, int64_t *dropped) {

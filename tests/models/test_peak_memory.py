@@ -48,7 +48,7 @@ def peak(device, mode):
     if mode == "compiled":
         step = torch.compile(step)
     least = None
-    for i in range(6):
+    for i in range(12):
         gc.collect()
         if device == "tpu":
             torch.tpu.synchronize()

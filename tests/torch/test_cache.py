@@ -179,8 +179,8 @@ def test_memory_maps_are_bounded(python):
             for n in range(1 + 40 * part, 41 + 40 * part):
                 run(n)
             most.append(maps())
-        assert torch_tpu.counters()["plans_dropped"] > 300, torch_tpu.counters()
-        assert max(most) < most[2] + 100, most
+        assert torch_tpu.counters()["plans_dropped"] > 150, torch_tpu.counters()
+        assert max(most) < most[0] + 500, most  # of 1,400
         run(1)
     """
     status, _, err = python(code, TORCH_TPU_EXECUTABLES="80")
