@@ -542,3 +542,24 @@ def test_a_second_process_neither_traces_nor_compiles(python, tmp_path):
     cold, warm, other = run("1.0"), run("1.0"), run("2.0")
     assert cold[1].split()[2] == "True" and warm[1].split()[0::2] == ["0", "False"]
     assert cold[0] == warm[0] != other[0] and other[1].split()[2] == "True"
+
+
+class Made(collections.OrderedDict):
+    """Gives something new for each key, as the activations of transformers do."""
+
+    def __getitem__(self, key):
+        return super().__getitem__(key)()
+
+
+MADE = Made(gelu=torch.nn.GELU)
+
+
+def test_what_a_dict_holds_is_not_what_it_gives():
+    @torch_tpu.compile_step
+    def step(x):
+        return MADE["gelu"](x) * 2
+
+    x = torch.randn(3)
+    for _ in range(2):
+        torch.testing.assert_close(step(x.to("tpu")).cpu(), F.gelu(x) * 2)
+    assert dict.items(MADE) == {"gelu": torch.nn.GELU}.items()

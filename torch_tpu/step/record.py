@@ -10,6 +10,7 @@ import contextlib
 import functools
 import random
 import sys
+from collections import OrderedDict
 from unittest import mock
 
 import torch
@@ -158,8 +159,10 @@ class _Before:
                 container.clear()
                 container.update(was)
             elif not _same_items(container, was):
-                container.clear()
-                container.update(was)
+                kind = OrderedDict if isinstance(container, OrderedDict) else dict
+                kind.clear(container)
+                for key, value in was.items():
+                    kind.__setitem__(container, key, value)
         classes = {id(held): cls for cls, held in self.watch.classes.values()}
         for kind, container, key, value, _ in self.watch.places:
             if kind == ITEM and id(container) in self.watch.globals and container.get(key) is not value:
@@ -184,8 +187,10 @@ def _is_empty(cell):
 
 
 def _copy(container):
-    """Of a list, dict or set, whatever its class makes of that."""
-    return next(kind.copy(container) for kind in (list, dict, set) if isinstance(container, kind))
+    """What a list, dict or set holds, whatever its class makes of reading it (dict.copy asks a subclass's __getitem__)."""
+    if isinstance(container, dict):
+        return {key: value for key, value in dict.items(container)}
+    return next(kind.copy(container) for kind in (list, set) if isinstance(container, kind))
 
 
 def _same_items(now, was):
