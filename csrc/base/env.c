@@ -23,6 +23,7 @@ const tt_env_row tt_env_table[] = {
   {"TORCH_TPU_EXECUTABLES", "how many programs are loaded at once before the longest unused go; if unset, as many as half of vm.max_map_count memory maps hold"},
   {"TORCH_TPU_FALLBACK", "operators that can only run on the CPU: warn (once each, the default), error or silent"},
   {"TORCH_TPU_JOIN", "0 runs compiled graphs one by one; else those of a step are one program"},
+  {"TORCH_TPU_KEEP_STEPS", "1 keeps what torch_tpu.compile_step recorded for other processes; not yet for steps that use attributes of classes"},
   {"TORCH_TPU_LAUNCH_BLOCKING", "1 waits for the results of each call in every mode, so that what fails raises at its line"},
   {"TORCH_TPU_LOG", "1 logs decisions (compiles, cache hits), 2 logs each execution as well; to stderr"},
   {"TORCH_TPU_PLANS", "how many kinds of calls are remembered, with their programs in memory, before the longest unused go; no bound if unset"},

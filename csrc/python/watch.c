@@ -2,7 +2,7 @@
  * looked through without running any of the user's code. One lookup and one comparison of pointers for each. */
 #include "python/python.h"
 
-enum { ITEM, LENGTH, ATTRIBUTE, CELL, ABSENT };
+enum { ITEM, LENGTH, ATTRIBUTE, CELL };
 
 /* Numbers, strings and the like are the same if they are equal; all else only if it is the same object. */
 static int is_same(PyObject *now, PyObject *before) {
@@ -40,17 +40,6 @@ static int holds(PyObject *place) {
         if (i == -1 && PyErr_Occurred()) return -1;
         return i >= 0 && i < PyList_GET_SIZE(in) && is_same(PyList_GET_ITEM(in, i), value);
       }
-      if (PySet_Check(in)) return PySet_Contains(in, key);
-      if (Py_IS_TYPE(in, &PyDictProxy_Type)) {  /* of a class */
-        PyObject *now = PyObject_GetItem(in, key);
-        if (!now && PyErr_ExceptionMatches(PyExc_KeyError)) {
-          PyErr_Clear();
-          return 0;
-        }
-        int same = now ? is_same(now, value) : -1;
-        Py_XDECREF(now);
-        return same;
-      }
       break;
     case LENGTH: {
       Py_ssize_t n = PyObject_Size(in);
@@ -68,13 +57,6 @@ static int holds(PyObject *place) {
     }
     case CELL:
       if (PyCell_Check(in)) return is_same(PyCell_GET(in), value);
-      break;
-    case ABSENT:
-      if (PyCell_Check(in)) return PyCell_GET(in) == NULL;
-      if (PyDict_Check(in)) {
-        int there = PyDict_Contains(in, key);
-        return there < 0 ? -1 : !there;
-      }
       break;
     default: break;
   }

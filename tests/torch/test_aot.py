@@ -80,6 +80,7 @@ def test_counts_of_a_decoder_layer_are_those_by_hand():
     assert cost.bytes == pytest.approx(by_hand, rel=0.01)
 
 
+@pytest.mark.strict("once, late in a run in fuse mode, it counted another program's bytes: docs/progress.md")
 def test_an_optimizer_step_reads_and_writes_each_state_once():
     n = 1000
     with aot.fake():

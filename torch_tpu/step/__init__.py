@@ -5,7 +5,6 @@ stored.py keeps it for other processes."""
 
 import functools
 import logging
-import threading
 import warnings
 
 import torch
@@ -19,7 +18,6 @@ from .watch import Watch
 log = logging.getLogger("torch_tpu.compile")
 
 MOST = 16  # programs for arguments of one kind, before it is said that something changes all the time
-_tracing = threading.RLock()
 _GlobalState = torch._C._dynamo.guards.GlobalStateGuard
 
 
@@ -28,7 +26,7 @@ def _counts_to_device(optimizers):
     for o in optimizers:
         for p, state in o.state.items():
             for key, value in state.items():
-                if isinstance(value, torch.Tensor) and value.device.type == "cpu" and value.dim() == 0 and getattr(p, "is_tpu", False):
+                if isinstance(value, torch.Tensor) and value.device.type == "cpu" and value.dim() == 0 and p.device.type == "tpu":
                     state[key] = value.to(p.device)
 
 
@@ -36,14 +34,9 @@ def _kind(x):
     """What of an argument a program is for."""
     if isinstance(x, torch.Tensor):
         return x.shape, x.stride(), x.dtype, x.device, x.requires_grad
-    if x is None or isinstance(x, (int, float, bool, str, bytes, complex, torch.dtype, torch.device)):
+    if x is None or isinstance(x, (int, float, bool, str, complex, torch.dtype, torch.device)):
         return type(x), x
     return id(x)
-
-
-def _loosely(key):
-    """The kind of arguments, but for the values of numbers and for which objects they are."""
-    return tuple(k[0] if isinstance(k, tuple) and len(k) == 2 and isinstance(k[0], type) else int if isinstance(k, int) else k for k in key)
 
 
 class Step:
@@ -55,7 +48,6 @@ class Step:
         self.fn, self.fullgraph = fn, fullgraph
         self.known = {}  # kind of the arguments -> [(state of torch, Program)], the one used last first
         self.refused = {}
-        self.kinds = {}  # kind of the arguments but for numbers -> how many programs
 
     @property
     def programs(self):
@@ -75,29 +67,13 @@ class Step:
             for at, (state, traced) in enumerate(known):
                 if state.check() and _C.first_changed(traced.watch.places) is None:
                     if at:
-                        self.known[key] = [known[at], *known[:at], *known[at + 1 :]]
-                    try:
-                        return traced.run(flat)
-                    except RuntimeError:
-                        if not traced.stale:  # nothing has run if it is
-                            raise
-                    self.known[key] = [k for k in self.known[key] if k[1] is not traced]
-                    break
+                        known.insert(0, known.pop(at))
+                    return traced.run(flat)
         return self._first(key, flat, args, kwargs)
 
     def _first(self, key, flat, args, kwargs):
-        loosely = _loosely(key)
-        if key in self.refused or loosely in self.refused:
+        if key in self.refused:
             return self.fn(*args, **kwargs)
-        if key not in self.known:
-            self.kinds[loosely] = self.kinds.get(loosely, 0) + 1
-            if self.kinds[loosely] > MOST:
-                e = NotImplementedError(f"{MOST} programs are not enough: arguments that are no tensors change from call to call")
-                return self._eagerly(loosely, e, args, kwargs)
-        with _tracing:
-            return self._trace(key, flat, args, kwargs)
-
-    def _trace(self, key, flat, args, kwargs):
         known = self.known.setdefault(key, [])
         why = "new arguments" if not known else known[0][1].watch.changed() or "torch's global state"
         undo = None
@@ -114,7 +90,7 @@ class Step:
                 raise
             return self._eagerly(key, e, args, kwargs)
         if not program.once:
-            self.known[key] = [(state, program), *self.known.get(key, ())]
+            known.insert(0, (state, program))
         return result
 
     def _eagerly(self, key, why, args, kwargs):
@@ -122,16 +98,13 @@ class Step:
             raise RuntimeError(f"compile_step: {self.__name__} is not one program: {why}") from why
         result = self.fn(*args, **kwargs)  # what is wrong with it itself it says now
         self.refused[key] = str(why)
-        self.known.pop(key, None)
-        warnings.warn(f"compile_step: {self.__name__} runs operator by operator: {why}", stacklevel=5)
+        self.known.pop(key)
+        warnings.warn(f"compile_step: {self.__name__} runs operator by operator: {why}", stacklevel=4)
         return result
 
     def _program(self, flat, spec, why):
         """(the program of these arguments, what undoes its making)."""
-        try:
-            watch = Watch([self.fn, *(x for x in flat if not isinstance(x, torch.Tensor))])
-        except Exception as e:
-            raise NotImplementedError(f"what it refers to cannot be watched: {e}") from e
+        watch = Watch([self.fn, *(x for x in flat if not isinstance(x, torch.Tensor))])
         _counts_to_device(watch.optimizers)
         name = stored.name_of(watch, flat, spec)
         recipe = stored.load(name)
@@ -144,9 +117,6 @@ class Step:
         with stored.executed() as codes:
             made = record(self.fn, flat, spec)
         try:
-            unwatched = made.watch.unwatched(None if made.watch.doubts else codes)
-            if unwatched is not None:
-                raise NotImplementedError(unwatched)
             program = Program(made.recipe, made.watch, made.function)
         except BaseException:
             made.before.restore()
@@ -167,8 +137,7 @@ def compile_step(fn=None, *, fullgraph=False):
 
     What fn returns carries no graph. Python in it (prints, counters) does not happen in later calls. What reads a value
     (item(), printing a loss) or changes Python's state makes all calls run operator by operator, with a warning; fullgraph=True
-    raises RuntimeError instead; so do objects that cannot be watched (iterators, arrays) and random numbers of the host. Optimizers keep
-    their counts of steps on the device from then on. While one thread traces no other may use the same tensors."""
+    raises RuntimeError instead. Optimizers keep their counts of steps on the device from then on."""
     if fn is None:
         return functools.partial(compile_step, fullgraph=fullgraph)
     return Step(fn, fullgraph)

@@ -2,21 +2,12 @@
 
 From a function follow its closure, its globals, what it is bound to; from modules their parts, parameters and attributes, from
 optimizers their groups. Each place is noted with what stands there, and _C.first_changed looks through the notes before a
-traced step runs again. Attributes of the user's own objects, classes and modules count if any function that can be reached
-mentions their name, so that counters which the training loop keeps do not matter. Code of torch itself is not followed. What has
-a state that cannot be looked at (iterators, generators of random numbers, arrays) is refused if code that mentions it runs."""
+traced step runs again. Attributes of the user's own classes count if any function that can be reached mentions their name, so
+that counters which the training loop keeps do not matter. Code of torch itself is not followed."""
 
-import array
 import builtins
-import collections
-import collections.abc
 import dis
 import functools
-import io
-import logging
-import os
-import random
-import re
 import sys
 import types
 
@@ -26,77 +17,28 @@ from torch import nn
 from .. import _C
 from .._internal.places import is_users
 
-ITEM, LENGTH, ATTRIBUTE, CELL, ABSENT = range(5)  # as csrc/python/watch.c has them
+ITEM, LENGTH, ATTRIBUTE, CELL = range(4)  # as csrc/python/watch.c has them
 MOST = 50_000  # places
 
 _PLAIN = (int, float, bool, str, bytes, complex, type(None), torch.dtype, torch.device, torch.Size, torch.memory_format)
 # Of a module: noted by their lengths and what they hold, or of no account.
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks", "_forward_hooks_with_kwargs",
           "_forward_hooks_always_called", "_forward_pre_hooks_with_kwargs")
-_IN_BACKWARD = ("_backward_hooks", "_backward_pre_hooks")
 _PARTS = ("_parameters", "_buffers", "_modules")
-_BY_NAME = {"getattr", "hasattr", "setattr", "delattr", "attrgetter", "vars", "__dict__"}
-_IMPLIED = {"forward", "backward", "setup_context"}  # called by torch, whoever mentions them
-_STATEFUL = (collections.deque, collections.abc.Iterator, bytearray, array.array, random.Random)
-_OF_NUMPY = {"ndarray", "memmap", "Generator", "RandomState"}
-_SLOTS = (types.MemberDescriptorType, types.GetSetDescriptorType)
-_DESCRIPTORS = (property, staticmethod, classmethod, functools.cached_property)
 
 
 def _is_users_code(function):
     code = getattr(function, "__code__", None)
-    if code is None:
-        return False
-    if code.co_filename.startswith("<") and not code.co_filename.startswith("<frozen"):  # typed in, or made by exec
-        return function.__globals__.get("__name__") == "__main__" or is_users(function.__globals__.get("__file__") or "<none>")
-    return is_users(code.co_filename)
-
-
-def _is_installed(x):
-    """Whether something is a module of an installed package; through these one reaches all of the package."""
-    return isinstance(x, types.ModuleType) and "/site-packages/" in (getattr(x, "__file__", None) or "")
-
-
-def is_users_class(cls):
-    """Whether a class is none of torch's, of ours, or of what Python and torch bring along."""
-    module = sys.modules.get(cls.__module__)
-    return module is None or cls.__module__ == "__main__" or is_users(getattr(module, "__file__", None) or "<built in>")
-
-
-def functions_of(cls):
-    """(name, function) of the user's functions that a class has, in an order that is the same in each process."""
-    for base in cls.__mro__:
-        for name, value in sorted(vars(base).items()):
-            of_property = [getattr(value, part, None) for part in ("fget", "fset", "fdel", "func")]
-            for fn in (getattr(value, "__func__", value), *of_property):
-                if isinstance(fn, types.FunctionType) and _is_users_code(fn):
-                    yield name, fn
-
-
-def _texts(constants):
-    """Strings among a code's constants, also in tuples."""
-    for x in constants:
-        if isinstance(x, str):
-            yield x
-        elif isinstance(x, (tuple, frozenset)):
-            yield from _texts(x)
+    return code is not None and is_users(code.co_filename)
 
 
 def _names_in(code):
-    """All names that a function's code and that of its inner functions mention, those of getattr() too."""
+    """All names that a function's code and that of its inner functions mention."""
     names = set(code.co_names)
-    if names & _BY_NAME and "/site-packages/" not in code.co_filename:
-        names.update(x for x in _texts(code.co_consts) if x.isidentifier())
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
             names |= _names_in(constant)
     return names
-
-
-def _variables_in(code):
-    """Strings that may be names of environment variables."""
-    found = set(_texts(code.co_consts))
-    return found.union(*(_variables_in(c) for c in code.co_consts if isinstance(c, types.CodeType)))
 
 
 _SHIFT = 1 if sys.version_info >= (3, 11) else 0  # of LOAD_GLOBAL's argument, whose lowest bit says something else
@@ -104,40 +46,29 @@ _SHIFT = 1 if sys.version_info >= (3, 11) else 0  # of LOAD_GLOBAL's argument, w
 
 @functools.lru_cache(4096)
 def _globals_of(code):
-    """The globals that a function's code and that of its inner functions load or set."""
+    """The globals that a function's code and that of its inner functions load."""
     found, extended = set(), 0
     for op, argument in zip(code.co_code[::2], code.co_code[1::2]):
         argument |= extended
         extended = argument << 8 if op == dis.EXTENDED_ARG else 0
         if op == dis.opmap["LOAD_GLOBAL"]:
             found.add(code.co_names[argument >> _SHIFT])
-        elif op in (dis.opmap["STORE_GLOBAL"], dis.opmap["DELETE_GLOBAL"]):
-            found.add(code.co_names[argument])
     return found.union(*(_globals_of(c) for c in code.co_consts if isinstance(c, types.CodeType)))
 
 
 class Watch:
-    """places: (kind, container, key, value, name) of each thing that a function depends on; optimizers, tensors (by id), functions:
-    those it can reach, in an order that is the same in each process; objects: dicts of attributes, by id; classes: with their
-    proxies among the places, by id; doubts: why another process cannot tell that it would record the same. Rates of optimizers ("lr") are
-    left to who traces."""
+    """places: (kind, container, key, value, name) of each thing that a function depends on; optimizers, tensors (by id), functions: those it can
+    reach, in an order that is the same in each process. Rates of optimizers ("lr") are left to who traces."""
 
     def __init__(self, roots):
         self.places, self.optimizers, self.tensors = [], [], {}
         self.functions = []  # of the user's, that can be reached
-        self._unwatched, self.readers = [], []  # readers: functions that may read the environment
-        self.objects, self.classes, self.globals, self.doubts = {}, {}, {}, []
-        self._seen, self._kept, self._names, self._objects = set(), [], set(_IMPLIED), []
+        self._seen, self._kept, self._names, self._objects = set(), [], set(), []
         for x in roots:
             self._visit(x, getattr(x, "__name__", type(x).__name__))
-        for part, hooks in vars(nn.modules.module).items():
-            if part.startswith("_global_") and isinstance(hooks, dict):
-                self._items(hooks, part)
-                if hooks and "backward" in part:
-                    self.doubts.append("a hook runs in backward")
         done = None
-        while done != (len(self._names), len(self._objects)):  # names come with functions, and functions with the attributes that have these names
-            done = len(self._names), len(self._objects)
+        while done != len(self._names):  # names come with functions, and functions with the attributes that have these names
+            done = len(self._names)
             for x, name in list(self._objects):
                 self._attributes(x, name)
 
@@ -145,15 +76,6 @@ class Watch:
         """The name of a place where something else stands now, or None."""
         at = _C.first_changed(self.places)
         return None if at is None else self.places[at][4]
-
-    def unwatched(self, codes):
-        """Why the function cannot be watched, or None. codes: what ran of it, or None where nobody knows."""
-        for name, kind in self._unwatched:
-            last = re.sub(r"\[.*?\]", "", name).rpartition(".")[2]
-            who = [fn.__code__ for fn in self.functions if last in _names_in(fn.__code__) or last in fn.__code__.co_freevars]
-            if codes is None or not who or any(c in codes for c in who):
-                return f"{name} is a {kind}, whose changes cannot be watched"
-        return None
 
     def note(self, kind, container, key, value, name):
         if len(self.places) >= MOST:
@@ -168,33 +90,24 @@ class Watch:
         return True
 
     def _visit(self, x, name):
-        if isinstance(x, (*_PLAIN, *_DESCRIPTORS, logging.Logger)):
+        if isinstance(x, (*_PLAIN, types.ModuleType)):
             return
         if isinstance(x, type):
             self._methods(x)
             return
         if not self._first_visit(x):
             return
-        if isinstance(x, types.ModuleType):
-            if is_users(getattr(x, "__file__", None) or "<built in>"):
-                self.globals[id(vars(x))] = vars(x)
-                self._objects.append((x, name))
-        elif isinstance(x, torch.Tensor):
-            self._tensor(x, name)
+        if isinstance(x, torch.Tensor):
+            self.tensors[id(x)] = x
+            if x.is_leaf:
+                self.note(ATTRIBUTE, x, "requires_grad", x.requires_grad, f"{name}.requires_grad")
         elif isinstance(x, nn.Module):
             self._module(x, name)
         elif isinstance(x, torch.optim.Optimizer):
             self._optimizer(x, name)
         elif isinstance(x, (list, dict)):
             self._items(x, name)
-            if hasattr(x, "__dict__"):
-                self._object(x, name)
-        elif isinstance(x, set):
-            self.note(LENGTH, x, None, len(x), f"the length of {name}")
-            for value in x:
-                self.note(ITEM, x, value, True, f"a member of {name}")
-                self._visit(value, f"a member of {name}")
-        elif isinstance(x, (tuple, frozenset)):
+        elif isinstance(x, (tuple, set, frozenset)):
             for i, value in enumerate(x):
                 self._visit(value, f"{name}[{i}]")
         elif isinstance(x, functools.partial):
@@ -205,37 +118,13 @@ class Watch:
             self._visit(x.__func__, name)
         elif isinstance(x, types.FunctionType):
             self._function(x, name)
-        elif not isinstance(x, types.BuiltinFunctionType):
-            of_numpy = type(x).__module__.partition(".")[0] == "numpy" and type(x).__name__ in _OF_NUMPY
-            if of_numpy or (isinstance(x, _STATEFUL) and not isinstance(x, io.IOBase)):
-                self._unwatched.append((name, type(x).__name__))
-                return
-            self._object(x, name)
-
-    def _object(self, x, name):
-        """Of any class: its methods, and later its attributes."""
-        if is_users_class(type(x)) and isinstance(getattr(x, "__dict__", None), dict):
-            self.objects[id(vars(x))] = vars(x)
-            self.note(LENGTH, vars(x), None, len(vars(x)), f"the attributes of {name}")
-        self._objects.append((x, name))
-        self._methods(type(x))
-
-    def _tensor(self, x, name):
-        self.tensors[id(x)] = x
-        if not x.is_leaf:
-            return
-        self.note(ATTRIBUTE, x, "requires_grad", x.requires_grad, f"{name}.requires_grad")
-        if x.requires_grad:
-            for part in ("_backward_hooks", "_post_accumulate_grad_hooks"):
-                hooks = getattr(x, part)
-                self.note(ATTRIBUTE, x, part, hooks, f"{name}.{part}")
-                if hooks is not None:
-                    self._items(hooks, f"{name}.{part}")
-                    self.doubts.append("a hook runs in backward")
+        elif hasattr(x, "__dict__") and not isinstance(x, types.BuiltinFunctionType):
+            self._objects.append((x, name))
+            self._methods(type(x))
 
     def _items(self, x, name):
         self.note(LENGTH, x, None, len(x), f"the length of {name}")
-        for key, value in list(dict.items(x) if isinstance(x, dict) else enumerate(x)):
+        for key, value in list(x.items() if isinstance(x, dict) else enumerate(x)):
             self.note(ITEM, x, key, value, f"{name}[{key!r}]")
             self._visit(value, f"{name}[{key!r}]")
 
@@ -247,8 +136,6 @@ class Watch:
             try:
                 value = cell.cell_contents
             except ValueError:  # nothing yet
-                if _is_users_code(fn):
-                    self.note(ABSENT, cell, None, None, free)
                 continue
             if _is_users_code(fn):
                 self.note(CELL, cell, None, value, free)
@@ -258,72 +145,34 @@ class Watch:
         names = _names_in(fn.__code__)
         self._names |= names
         self.functions.append(fn)
-        self._objects.append((fn, name))
-        self.objects[id(vars(fn))] = vars(fn)
-        self.globals[id(fn.__globals__)] = fn.__globals__
-        if names & {"environ", "getenv"}:
-            self._environment(fn)
         for part in ("__defaults__", "__kwdefaults__"):
             self.note(ATTRIBUTE, fn, part, getattr(fn, part), f"the defaults of {name}")
             self._visit(getattr(fn, part), name)
         for found in sorted(_globals_of(fn.__code__)):
-            if found in fn.__globals__:
+            if found in fn.__globals__ and not hasattr(builtins, found):
                 value = fn.__globals__[found]
-                self.note(ITEM, fn.__globals__, found, value, found)
-                self._visit(value, found)
-            elif not hasattr(builtins, found):
-                self.note(ABSENT, fn.__globals__, found, None, found)
-
-    def _environment(self, fn):
-        """Variables that the function may read. What it makes of others nobody can tell."""
-        self.readers.append(fn)
-        held = getattr(os.environ, "_data", {})
-        for key in sorted(_variables_in(fn.__code__)):
-            key = os.fsencode(key)
-            there = key in held
-            self.note(ITEM if there else ABSENT, held, key, held.get(key), f"os.environ[{key!r}]")
+                if not isinstance(value, types.ModuleType):
+                    self.note(ITEM, fn.__globals__, found, value, found)
+                    self._visit(value, found)
+                elif is_users(getattr(value, "__file__", None) or "<built in>"):
+                    self._objects.append((value, found))
 
     def _methods(self, cls):
         if not self._first_visit(cls):
             return
-        for _, fn in functions_of(cls):
-            self._visit(fn, fn.__qualname__)
         for base in cls.__mro__:
-            installed = _is_installed(sys.modules.get(base.__module__))  # what packages say of their classes stays
-            if is_users_class(base) and not installed and (base is cls or self._first_visit(base)):
-                held = vars(base)
-                self.classes[id(base)] = base, held
-                self._objects.append((base, base.__qualname__))
-                self.note(LENGTH, held, None, len(held), f"the attributes of {base.__qualname__}")
-                if issubclass(base, torch.autograd.Function):
-                    self.doubts.append("a function of the user's runs in backward")
+            for value in vars(base).values():
+                fn = getattr(value, "fget", None) or getattr(value, "__func__", value)
+                if isinstance(fn, types.FunctionType) and _is_users_code(fn):
+                    self._visit(fn, fn.__qualname__)
 
     def _attributes(self, x, name):
-        """Of an object, a class or a module: those that somebody mentions."""
-        held = self._held(x)
-        implied = {key for key, value in held.items() if key.startswith("__") and isinstance(value, types.FunctionType)} if isinstance(x, type) else ()
-        for key in [key for key in held if (key in self._names or key in implied) and (id(x), key) not in self._seen]:
-            self._seen.add((id(x), key))
-            value = held[key]
-            if isinstance(x, type) and (key.startswith("__") and not callable(value) or isinstance(value, _SLOTS)):
-                continue
-            if isinstance(x, torch.optim.Optimizer) and key in ("state", "param_groups", "defaults"):
-                continue
-            if isinstance(held, (dict, types.MappingProxyType)):
-                self.note(ITEM, held, key, value, f"{name}.{key}")
-            if not (isinstance(x, types.ModuleType) and _is_installed(value)):
+        """Of an object or a module of functions: those that somebody mentions."""
+        for key, value in list(vars(x).items()):
+            if key in self._names and (id(x), key) not in self._seen:
+                self._seen.add((id(x), key))
+                self.note(ITEM, vars(x), key, value, f"{name}.{key}") if isinstance(vars(x), dict) else None
                 self._visit(value, f"{name}.{key}")
-        for base in type(x).__mro__ if is_users_class(type(x)) else ():
-            for key, slot in vars(base).items():
-                if isinstance(slot, _SLOTS[0]) and key in self._names and hasattr(x, key) and (id(x), key) not in self._seen:
-                    self._seen.add((id(x), key))
-                    self.note(ATTRIBUTE, x, key, getattr(x, key), f"{name}.{key}")
-                    self._visit(getattr(x, key), f"{name}.{key}")
-
-    def _held(self, x):
-        if isinstance(x, type):
-            return self.classes[id(x)][1]
-        return getattr(x, "__dict__", {})
 
     def _module(self, m, name):
         held = vars(m)
@@ -332,13 +181,9 @@ class Watch:
         for part in _HOOKS:
             if part in held:
                 self._items(held[part], f"{name}.{part}")
-                if held[part] and part in _IN_BACKWARD:
-                    self.doubts.append("a hook runs in backward")
         self._methods(type(m))
-        self.objects[id(held)] = held
         if _is_users_code(type(m).forward):
             self._objects.append((m, name))
-            self.note(LENGTH, held, None, len(held), f"the attributes of {name}")
             self.note(ITEM, held, "training", m.training, f"{name}.training")
             return
         self.note(LENGTH, held, None, len(held), f"attributes of {name}")
@@ -359,11 +204,6 @@ class Watch:
                     self._items(value, f"{name}'s parameters")
                 elif key != "lr" or not isinstance(value, float):
                     self.note(ITEM, group, key, value, f"{name}'s {key}")
-        for part in ("_optimizer_step_pre_hooks", "_optimizer_step_post_hooks"):
-            self._items(getattr(o, part), f"{name}.{part}")
-        if is_users_class(type(o)):
-            self._object(o, name)
-            return
         for key, value in list(vars(o).items()):
             if isinstance(value, _PLAIN):
                 self.note(ITEM, vars(o), key, value, f"{name}.{key}")
