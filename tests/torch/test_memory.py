@@ -145,7 +145,7 @@ x = torch.ones(1 << 18, device="tpu") * 3
 s = torch.tpu.memory_stats()
 print(x.sum().item(), s["num_ooms"], s["num_alloc_retries"])
 """
-    assert python(code) == (0, "786432.0 0 1\n", "")
+    assert python(code)[:2] == (0, "786432.0 0 1\n")  # a plugin may say what it thinks of code from the disk
 
 
 @pytest.mark.strict("looks at memory that calls take at once")
