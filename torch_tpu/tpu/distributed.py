@@ -11,8 +11,10 @@ from torch_tpu.distributed.mesh import hops, layout, topology_aware_mesh
 __all__ = ["topology_aware_mesh", "layout", "hops", "set_tpu_launch_env", "launch_arguments"]
 
 
-def _hosts(environ):
-    return [h.strip() for h in environ.get("TPU_WORKER_HOSTNAMES", "").split(",") if h.strip()]
+def _place(environ):
+    """(names of all hosts, the index of this one), as the machine's environment tells."""
+    hosts = [h.strip() for h in environ.get("TPU_WORKER_HOSTNAMES", "").split(",") if h.strip()]
+    return hosts or ["localhost"], int(environ.get("TPU_WORKER_ID") or 0)
 
 
 def launch_arguments(environ=None, processes_per_host=None, port=29400):
@@ -21,8 +23,7 @@ def launch_arguments(environ=None, processes_per_host=None, port=29400):
 
     processes_per_host: one for each chip if not given, and one where nothing says how many there are."""
     environ = os.environ if environ is None else environ
-    hosts = _hosts(environ) or ["localhost"]
-    worker = int(environ.get("TPU_WORKER_ID") or 0)
+    hosts, worker = _place(environ)
     if worker >= len(hosts):
         raise ValueError(f"TPU_WORKER_ID is {worker}, and TPU_WORKER_HOSTNAMES names {len(hosts)} hosts")
     if processes_per_host is None:
@@ -35,8 +36,7 @@ def launch_arguments(environ=None, processes_per_host=None, port=29400):
 def set_tpu_launch_env(rank=None, world_size=None, local_rank=None, port=29400):
     """Sets what init_process_group() reads (MASTER_ADDR, MASTER_PORT, RANK, WORLD_SIZE, LOCAL_RANK) for one process a host, where no
     launcher has: from the variables that launch_arguments reads, or as given. What is set already stays."""
-    hosts = _hosts(os.environ) or ["localhost"]
-    worker = int(os.environ.get("TPU_WORKER_ID") or 0)
+    hosts, worker = _place(os.environ)
     for name, value in {"MASTER_ADDR": hosts[0], "MASTER_PORT": port, "RANK": worker if rank is None else rank, "LOCAL_RANK": local_rank or 0,
                         "WORLD_SIZE": len(hosts) if world_size is None else world_size}.items():
         os.environ.setdefault(name, str(value))
