@@ -59,16 +59,16 @@ void rule_softmax(tt_ctx *c) { /* (self, dim, half_to_float or dtype); hlo: "", 
   hlo x = tt_in(c, 0);
   if (!x) return;
   axes a = softmax_axes(c, x, 1);
-  hlo top = hlo_reduce(m, "maximum", x, hlo_lowest(m, x->dtype), a.n_reduced, a.reduced);
+  bool safe = *c->op->hlo == 's', in_log = *c->op->hlo == 'l';
+  hlo lowest = hlo_lowest(m, x->dtype), top = hlo_reduce(m, "maximum", x, lowest, a.n_reduced, a.reduced);
+  /* Rows are guarded, not elements: an elementwise choice would stay in memory beside its operand until the backward. */
+  hlo none = safe ? hlo_compare(m, "EQ", top, lowest) : NULL;
+  if (safe) top = hlo_select(m, none, hlo_int(m, x->dtype, 0), top);
   hlo shifted = subtract(m, x, spread(m, top, x, &a)), power = hlo_unary(m, "exponential", shifted);
   hlo total = sum(m, power, &a);
-  if (*c->op->hlo == 's') {
-    hlo none = hlo_compare(m, "EQ", spread(m, top, x, &a), hlo_lowest(m, x->dtype));
-    c->result[0] = hlo_select(m, none, hlo_int(m, x->dtype, 0), hlo_binary(m, "divide", power, spread(m, total, x, &a)));
-    return;
-  }
-  c->result[0] = *c->op->hlo ? subtract(m, shifted, spread(m, hlo_unary(m, "log", total), x, &a))
-                             : hlo_binary(m, "divide", power, spread(m, total, x, &a));
+  if (safe) total = hlo_select(m, none, hlo_int(m, x->dtype, 1), total);
+  c->result[0] = in_log ? subtract(m, shifted, spread(m, hlo_unary(m, "log", total), x, &a))
+                        : hlo_binary(m, "divide", power, spread(m, total, x, &a));
 }
 
 void rule_softmax_backward(tt_ctx *c) { /* (grad_output, output, dim, input_dtype); hlo: "" or "log" */

@@ -7,6 +7,11 @@ struct tt_counts tt_counts;
 enum { DEVICES = 64 };
 static struct { _Atomic int64_t buffers, bytes, peak, made, made_bytes, retries, refusals, limit; } memory[DEVICES];
 
+static void note_peak(int d, int64_t bytes) {
+  int64_t peak = atomic_load_explicit(&memory[d].peak, memory_order_relaxed);
+  while (bytes > peak && !atomic_compare_exchange_weak(&memory[d].peak, &peak, bytes)) {}
+}
+
 void tt_count_live(int device, int64_t buffers, int64_t bytes) {
   int d = device & (DEVICES - 1);
   atomic_fetch_add_explicit(&memory[d].buffers, buffers, memory_order_relaxed);
@@ -14,8 +19,12 @@ void tt_count_live(int device, int64_t buffers, int64_t bytes) {
   if (bytes <= 0) return;
   atomic_fetch_add_explicit(&memory[d].made, 1, memory_order_relaxed);
   atomic_fetch_add_explicit(&memory[d].made_bytes, bytes, memory_order_relaxed);
-  int64_t peak = atomic_load_explicit(&memory[d].peak, memory_order_relaxed);
-  while (live > peak && !atomic_compare_exchange_weak(&memory[d].peak, &peak, live)) {}
+  note_peak(d, live);
+}
+
+void tt_count_temporary(int device, int64_t bytes) {
+  int d = device & (DEVICES - 1);
+  note_peak(d, atomic_load_explicit(&memory[d].bytes, memory_order_relaxed) + bytes);
 }
 
 void tt_memory_get(int device, tt_memory *out) {

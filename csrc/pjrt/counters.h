@@ -12,4 +12,5 @@ extern struct tt_counts {
 
 /* Live buffers of a device: so many more (or fewer), of so many bytes. */
 void tt_count_live(int device, int64_t buffers, int64_t bytes);
+void tt_count_temporary(int device, int64_t bytes); /* a program took them beside what lives, for as long as it ran */
 #endif

@@ -16,11 +16,23 @@ struct tt_executable {
   tt_client *client;
   PJRT_LoadedExecutable *loaded;
   void *tag;
+  int64_t temporary;           /* bytes that a run takes beside arguments and results; 0 where the plugin does not tell */
   atomic_uint ended_at_once;   /* runs in a row; only on CPU clients */
 };
 
 static _Atomic int64_t live;
 int64_t tt_executables_live(void) { return atomic_load_explicit(&live, memory_order_relaxed); }
+
+static int64_t temporary_bytes(tt_plugin *p, PJRT_LoadedExecutable *loaded) {
+  tt_error ignored;
+  PJRT_ARGS(PJRT_LoadedExecutable_GetExecutable_Args, get, .loaded_executable = loaded);
+  if (PJRT_CALL(p, PJRT_LoadedExecutable_GetExecutable, &get, &ignored)) return 0;
+  PJRT_ARGS(PJRT_Executable_GetCompiledMemoryStats_Args, m, .executable = get.executable);
+  bool told = !PJRT_CALL(p, PJRT_Executable_GetCompiledMemoryStats, &m, &ignored);
+  PJRT_ARGS(PJRT_Executable_Destroy_Args, destroy, .executable = get.executable);
+  PJRT_DROP(p, PJRT_Executable_Destroy, &destroy);
+  return told ? m.temp_size_in_bytes : 0;
+}
 
 static tt_executable *adopt(tt_client *c, PJRT_LoadedExecutable *loaded, tt_error *err) {
   tt_executable *e = tt_alloc(sizeof *e);
@@ -28,6 +40,7 @@ static tt_executable *adopt(tt_client *c, PJRT_LoadedExecutable *loaded, tt_erro
     e->client = c;
     e->loaded = loaded;
     e->tag = NULL;
+    e->temporary = temporary_bytes(c->plugin, loaded);
     atomic_fetch_add_explicit(&live, 1, memory_order_relaxed);
     return e;
   }
@@ -149,6 +162,7 @@ tt_code tt_executable_run(tt_executable *e, int device, const char *name, int n_
       else tt_buffer_spend(args[i]);
     }
   for (int k = 0; k < n_results; k++) tt_buffer_init(results[k], c, device, out[k], &types[k], name);
+  if (e->temporary) tt_count_temporary(device, e->temporary);
   bool at_once = !told || (done && tt_inflight_add(c, device, done, name));
   if (c->is_cpu) atomic_store_explicit(&e->ended_at_once, at_once ? streak + 1 : 0, memory_order_relaxed);
   tt_free(heap);

@@ -23,7 +23,7 @@ void tt_buffer_pool_clear(void); /* frees pooled records: for leak checks */
 
 /* ---- memory of a device: what buffers take, without those that the core keeps for itself. Any thread ---- */
 typedef struct tt_memory {
-  int64_t live_buffers, live_bytes, peak_bytes; /* peak: since the start or reset_peak */
+  int64_t live_buffers, live_bytes, peak_bytes; /* peak: since the start or reset_peak, with what programs took besides */
   int64_t made_buffers, made_bytes;             /* all that were ever made */
   int64_t retries, refusals;                    /* requests made again after freeing what could be, and those refused in the end */
   int64_t limit;                                /* of tt_set_memory_limit; 0: none */

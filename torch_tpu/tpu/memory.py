@@ -17,7 +17,7 @@ def memory_allocated(device=None) -> int:
 
 
 def max_memory_allocated(device=None) -> int:
-    """The most bytes that were alive at once since the start or reset_peak_memory_stats."""
+    """The most bytes that were alive at once since the start or reset_peak_memory_stats, with what programs took while they ran."""
     return _C.memory_stats(device_index(device))["peak_bytes"]
 
 
