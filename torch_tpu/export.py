@@ -29,15 +29,15 @@ def to_stablehlo(ep) -> str:
         else:
             inputs.append(int(value) if isinstance(value, torch.SymInt) else value)
     program = Program(module)
-    _C.show_programs(True)
-    try:
-        with unfused():
+    with unfused():  # what is deferred runs first
+        _C.show_programs(True)
+        try:
             program(inputs)
-    except RuntimeError:
-        if program.refused is not None:
-            raise
-    finally:
-        texts = _C.shown_programs()
+        except RuntimeError:
+            if program.refused is not None:
+                raise
+        finally:
+            texts = _C.shown_programs()
     if program.refused is not None:
         raise NotImplementedError(f"not one program: {program.refused}")
     return texts[0]

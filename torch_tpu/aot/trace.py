@@ -267,15 +267,15 @@ def lower(made: Record) -> Program:
 
     handle = _C.graph_register(trace, [(str(v.dtype).removeprefix("torch."), tuple(v.shape), make_contiguous_strides_for(v.shape)) for v in values])
     operands = [[_absent(made.tensors[i]) for i in part] for part in at]
-    _C.show_programs(True, True)
-    try:
-        with set_eager_mode("strict"):  # it is compiled here and now, without what Debug mode checks
+    with set_eager_mode("strict"):  # what is deferred runs first; the program is made here and now, without what Debug mode checks
+        _C.show_programs(True, True)
+        try:
             torch.ops.torch_tpu.graph_call(handle, *operands)
-    except RuntimeError as e:
-        if isinstance(e, NotImplementedError):
-            raise
-    finally:
-        texts = _C.shown_programs()
-        _C.graph_release(handle)
+        except RuntimeError as e:
+            if isinstance(e, NotImplementedError):
+                raise
+        finally:
+            texts = _C.shown_programs()
+            _C.graph_release(handle)
     named = [[(made.names[i], made.tensors[i]) for i in part] for part in at]
     return Program(texts[-1], *named, values)
