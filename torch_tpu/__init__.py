@@ -67,6 +67,7 @@ def _setup():
     from . import _meta  # noqa: F401  (what operators return where torch's Meta kernels do not say it as the CPU does)
     from . import _linalg  # noqa: F401  (operators composed of others, with results that only values tell)
     from . import _collectives  # noqa: F401  (schemas of operators between devices)
+    from . import _foreign  # noqa: F401  (the schema of kernels of others)
     from . import _sparse  # noqa: F401  (kernels of sparse tensors)
     from . import _dlpack  # noqa: F401  (torch.from_dlpack of tpu tensors)
     from . import _exit  # noqa: F401  (waits for autograd threads at exit)

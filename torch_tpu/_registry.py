@@ -12,8 +12,10 @@ _MAY_BE_META = ("Meta", "CompositeExplicitAutograd", "CompositeExplicitAutogradN
 
 
 def overload(name):
-    base, _, overload = name.partition(".")
-    return getattr(getattr(torch.ops.aten, base), overload or "default")
+    """The operator of aten, or of the namespace before ::, for "add.Tensor"."""
+    namespace, _, rest = name.rpartition("::")
+    base, _, overload = rest.partition(".")
+    return getattr(getattr(getattr(torch.ops, namespace or "aten"), base), overload or "default")
 
 
 def _has_meta(op):

@@ -16,6 +16,7 @@
 #include "base/base.h"
 #include "graph/cache.h"
 #include "graph/window.h"
+#include "hlo/foreign.h"
 #include "pjrt/counters.h"
 
 enum { BUCKETS = 1024, SKELETONS = 1024, GROWING = 4, INLINE = 64 };
@@ -173,6 +174,7 @@ static int function_of(tt_builder *b, const tt_plan *plan) {
   if (!k) return 0;
   *k = (tt_part){plan, hlo_add_function(b->m, plan->function, plan->function_length), *at};
   *at = k;
+  for (uint32_t i = 0; i < plan->n_foreign; i++) hlo_use_foreign(b->m, plan->foreign[i]);
   return k->function;
 }
 

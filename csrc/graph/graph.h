@@ -111,6 +111,8 @@ struct tt_plan {
   size_t text_length;
   const char *function;       /* the program as a part of others (hlo_add_function); NULL: too large for that */
   size_t function_length;
+  const struct hlo_foreign *const *foreign; /* what the function calls of others' (hlo/foreign.h) */
+  uint32_t n_foreign;
   const char *name;
   tt_operand *operands;
   bool *donate;

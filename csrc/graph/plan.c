@@ -12,6 +12,7 @@
 #include <string.h>
 #include "graph/cache.h"
 #include "graph/graph.h"
+#include "hlo/foreign.h"
 #include "pjrt/counters.h"
 
 enum { BUCKETS = 1 << 16, PATIENCE = 32 /* plans built */, LARGEST_PART = 1 << 16 /* bytes: what is longer gains nothing by company */ };
@@ -267,6 +268,9 @@ static void program_of(tt_trace *t, tt_plan *p, const hlo *results, const int *d
   if (text && (length <= LARGEST_PART || t->call->variant->graph) && !alone) {
     p->function = copy(&p->arena, text, length);
     p->function_length = length;
+    const hlo_foreign *const *used = hlo_foreign_used(t->m, &p->n_foreign);
+    p->foreign = copy(&p->arena, used, p->n_foreign * sizeof *used);
+    if (!p->foreign) p->function = NULL;
   }
   text = text ? hlo_finish(t->m, (int)p->n_results, results, donated_to, &length, err) : NULL;
   if (text && p->function && tt_get_mode() == TT_MODE_FUSE) {

@@ -409,6 +409,7 @@ static const char *finish(hlo_module *m, bool module, int n_results, const hlo *
   put_function(m, n_results, results, donated_to, body);
   if (module) {
     tt_buf_append(&m->text, m->functions.data, m->functions.length);
+    hlo_put_foreign(m);
     hlo_put(m, "}\n");
   }
   tt_buf_deinit(&m->finished);
@@ -439,14 +440,20 @@ int hlo_add_function(hlo_module *m, const char *text, size_t length) {
   return m->n_functions++;
 }
 
-void hlo_call(hlo_module *m, int function, int n, const hlo *xs, int n_results, const hlo_type *types, hlo *results) {
+void hlo_call_named(hlo_module *m, const char *name, int n, const hlo *xs, int n_results, const hlo_type *types, hlo *results) {
   for (int k = 0; k < n_results; k++) results[k] = NULL;
   if (!hlo_ready(m, "call", n, xs)) return;
   for (int k = 0; k < n_results; k++)
     if (!(results[k] = hlo_new(m, types[k].dtype, types[k].rank, types[k].dims))) return;
   hlo_open_generic(m, "func.call", n_results, results, n, xs);
-  hlo_put(m, " {callee = @f");
-  hlo_put_int(m, function);
+  hlo_put(m, " {callee = @");
+  hlo_put(m, name);
   hlo_put(m, "}");
   hlo_put_signature(m, n, xs, n_results, results);
+}
+
+void hlo_call(hlo_module *m, int function, int n, const hlo *xs, int n_results, const hlo_type *types, hlo *results) {
+  char name[16];
+  snprintf(name, sizeof name, "f%d", function);
+  hlo_call_named(m, name, n, xs, n_results, types, results);
 }

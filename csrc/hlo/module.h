@@ -38,6 +38,8 @@ struct hlo_module {
   tt_buf text, finished;
   tt_buf functions;  /* besides main, printed */
   int n_functions;
+  const struct hlo_foreign **foreign; /* what it calls of others' (foreign.h) */
+  uint32_t n_foreign, cap_foreign;
   tt_error error;
   hlo_scope main;
   const hlo_scope *scope;
@@ -80,6 +82,11 @@ bool hlo_add_symbol(hlo_module *m, const char *op, uint8_t *to, uint8_t symbol);
 bool hlo_carry(hlo_module *m, const char *op, hlo r, int n, const hlo *xs);
 bool hlo_reshape_symbols(hlo_module *m, hlo x, hlo r);
 bool hlo_refuse_sized(hlo_module *m, const char *op);
+
+/* ---- functions ---- */
+/* A call of the function of that name, whose types are right. */
+void hlo_call_named(hlo_module *m, const char *name, int n, const hlo *xs, int n_results, const hlo_type *types, hlo *results);
+void hlo_put_foreign(hlo_module *m); /* the functions of others that the module calls */
 
 /* ---- printing ---- */
 void hlo_open(hlo_module *m, int n, const hlo *results); /* "    %3, %4 = " */

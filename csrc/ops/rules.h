@@ -130,6 +130,9 @@ tt_rule rule_fft_c2c;
 tt_rule rule_fft_c2r;
 tt_rule rule_fft_r2c;
 
+/* foreign.c */
+tt_rule rule_foreign;
+
 /* geev.c */
 tt_rule rule_eig;
 

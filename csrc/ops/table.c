@@ -535,6 +535,7 @@ static const tt_op table[] = {
   {"torch_tpu::barrier",                         rule_barrier,                          "",                      PROMOTE_NONE,      0,                                  "x, not before another value is there"},
   {"torch_tpu::collective_broadcast",            rule_collective_broadcast,             "",                      PROMOTE_NONE,      0,                                  "the first replica's x"},
   {"torch_tpu::collective_permute",              rule_collective_permute,               "",                      PROMOTE_NONE,      0,                                  "x from replica to replica"},
+  {"torch_tpu::foreign",                         rule_foreign,                          "",                      PROMOTE_NONE,      0,                                  "a kernel registered as StableHLO text"},
   {"torch_tpu::reduce_scatter",                  rule_reduce_scatter,                   "",                      PROMOTE_NONE,      0,                                  "each replica's part of x reduced"},
   {"trace",                                      rule_trace,                            "",                      PROMOTE_TO_RESULT, OP_COMPUTE_F32,                     "sum of the diagonal"},
   {"transpose_copy.int",                         rule_permute_copy,                     "transpose",             PROMOTE_TO_RESULT, 0,                                  "two dims exchanged"},

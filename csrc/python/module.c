@@ -6,6 +6,7 @@
 #include "graph/disk.h"
 #include "graph/explain.h"
 #include "graph/graph.h"
+#include "hlo/foreign.h"
 #include "pjrt/pjrt.h"
 #include "python/python.h"
 #include "dist/dist.h"
@@ -496,6 +497,24 @@ static PyObject *show_programs(PyObject *self, PyObject *args) {
   Py_RETURN_NONE;
 }
 
+/* foreign_register(key, entry, text): the functions of text, of which entry is called by torch_tpu::foreign(args, key) */
+static PyObject *foreign_register(PyObject *self, PyObject *args) {
+  (void)self;
+  const char *key, *entry, *text;
+  Py_ssize_t length;
+  tt_error err = {0};
+  if (!PyArg_ParseTuple(args, "sss#", &key, &entry, &text, &length)) return NULL;
+  if (hlo_foreign_register(key, entry, text, (size_t)length, &err)) return raise_error(&err);
+  Py_RETURN_NONE;
+}
+
+/* lowers_for_tpu() -> whether programs that this thread makes now are for a TPU */
+static PyObject *lowers_for_tpu(PyObject *self, PyObject *none) {
+  (void)self, (void)none;
+  tt_client *c = client();
+  return c ? PyBool_FromLong(tt_client_lowers_for_tpu(c)) : NULL;
+}
+
 /* mark_absent(address): the tensor there has contents that are elsewhere: no program that reads it can run */
 static PyObject *mark_absent(PyObject *self, PyObject *arg) {
   (void)self;
@@ -584,6 +603,9 @@ static PyMethodDef methods[] = {
     {"graph_register", graph_register, METH_VARARGS, "graph_register(fn, outputs) -> handle for torch_tpu::graph_call"},
     {"show_programs", show_programs, METH_VARARGS,
      "show_programs(only, for_tpu=False): keep the texts of this thread's programs; only: compile nothing"},
+    {"foreign_register", foreign_register, METH_VARARGS,
+     "foreign_register(key, entry, text): functions in StableHLO, of which torch_tpu::foreign(args, key) calls entry"},
+    {"lowers_for_tpu", lowers_for_tpu, METH_NOARGS, "whether programs that this thread makes now are for a TPU"},
     {"mark_absent", mark_absent, METH_O, "mark_absent(address): the contents of the tensor there are elsewhere"},
     {"shown_programs", shown_programs, METH_NOARGS, "shown_programs() -> the texts kept; no more are"},
     {"set_options", set_options, METH_O, "set_options(text or None): XLA options of what this thread compiles"},

@@ -372,6 +372,9 @@ static void ask_host(Entry &e, const c10::IValue *args) {
   e.handle.callBoxed(stack);
 }
 
+// Whether it is of somebody else's namespace: what its author says of a failure is all there is to say.
+static bool is_kernel(const Entry &e) { return e.name.find("::") != std::string::npos; }
+
 static bool refused_by_meta(Entry &e, torch::jit::Stack *stack) {
   if (!may_fall_back()) return false;
   fall_back(e, stack);
@@ -423,7 +426,7 @@ static C10_NOINLINE const tt_plan *build(Entry &e, torch::jit::Stack *stack, c10
     if (std::strncmp(x.what(), "KeyboardInterrupt", 17) == 0) throw;
     // Many Meta kernels are Python now and have words of their own: the host's kernel refuses with torch's, or it knows
     // better.
-    if (!refused_by_meta(e, stack)) throw;
+    if (is_kernel(e) || !refused_by_meta(e, stack)) throw;
     return nullptr;
   }
   if (!known) {
@@ -450,6 +453,7 @@ static C10_NOINLINE const tt_plan *build(Entry &e, torch::jit::Stack *stack, c10
   if (!e.variant.op->rule && !by_plugin && err.code != TT_RESOURCE_EXHAUSTED && err.code != TT_NOT_FOUND) {
     tt_log("aten::%s: decomposition not traced: %s", e.name.c_str(), err.message);
     if (interrupted) return fall_back(e, stack), nullptr;
+    if (is_kernel(e) && decomposition_known && !read_while_tracing) raise(err);
     if (!decomposition_known && !read_while_tracing) { // there is none, whatever the arguments
       e.route = ROUTE_CPU;
       return call_slowly(e, stack, ROUTE_CPU), nullptr;
@@ -464,7 +468,7 @@ static C10_NOINLINE const tt_plan *build(Entry &e, torch::jit::Stack *stack, c10
     return nullptr;
   }
   if (err.code == TT_INTERNAL || err.code == TT_UNKNOWN || by_plugin) {
-    ask_host(e, args);
+    if (!is_kernel(e)) ask_host(e, args);
     raise(err);
   }
   // What cannot be lowered is most often what torch refuses: the host's kernel says so in torch's words.

@@ -1,0 +1,84 @@
+"""Kernels in StableHLO as torch operators: docs/kernels.md."""
+import os
+
+import torch
+
+from .op import Kernel, check, specs_of
+from .text import Function, Spec, TextError, parse, spec_of
+
+__all__ = ["Function", "Kernel", "Spec", "TextError", "parse", "stablehlo_op"]
+
+
+def _read(source):
+    """Text, or the text of a file."""
+    if isinstance(source, os.PathLike) or (isinstance(source, str) and "\n" not in source and source.endswith(".mlir")):
+        with open(source) as f:
+            return f.read()
+    return source
+
+
+def stablehlo_op(name, source, *, schema=None, entry=None) -> Kernel:
+    """A function in StableHLO as the torch operator name ("namespace::operator").
+
+    source: the text of a module, a file (a Path, or a str that ends with .mlir), a dict of these for "cpu" and "tpu", or a
+    function of what the operator is called with (a Spec of dtype and shape in place of each tensor) that returns a text;
+    then schema is needed (for instance "(Tensor x, int k) -> Tensor"). entry: the function of the module, by default main
+    or the only one.
+
+    The operator takes and returns what the function's head says; other shapes and dtypes are refused. Raises TextError (a
+    ValueError) for a text that is no such function."""
+    if callable(source):
+        if schema is None:
+            raise ValueError(f"{name}: a function that makes the text needs schema=")
+        return _made(name, source, schema, entry)
+    sources = source if isinstance(source, dict) else {"cpu": source, "tpu": source}
+    if not sources or set(sources) - {"cpu", "tpu"}:
+        raise ValueError(f"{name}: expected texts for cpu and tpu, got {sorted(sources)}")
+    functions = {}
+    for platform, given in sources.items():
+        try:
+            functions[platform] = parse(_read(given), entry)
+        except TextError as e:
+            raise TextError(f"{name}: {e}") from None
+    first = next(iter(functions.values()))
+    for other in functions.values():
+        if (other.args, other.results) != (first.args, first.results):
+            raise TextError(f"{name}: the functions for cpu and tpu differ in their types")
+    if schema is None:
+        results = "Tensor" if len(first.results) == 1 else f"({', '.join(['Tensor'] * len(first.results))})"
+        schema = f"({', '.join(f'Tensor arg{i}' for i in range(len(first.args)))}) -> {results}"
+
+    def outputs(args):
+        check(name, "argument", first.args, specs_of(args))
+        return first.results
+
+    def function(platform, args):
+        if platform not in functions:
+            raise NotImplementedError(f"{name}: there is no text for {platform}")
+        return functions[platform]
+
+    return Kernel(name, schema, outputs, function)
+
+
+def _described(a):
+    if isinstance(a, torch.Tensor):
+        return spec_of(a)
+    return tuple(map(_described, a)) if isinstance(a, (list, tuple)) else a
+
+
+def _made(name, make, schema, entry):
+    known = {}
+
+    def function(args):
+        given = tuple(map(_described, args))
+        if given not in known:
+            text = make(*given)
+            if not isinstance(text, str):
+                raise TypeError(f"{name}: expected the text of a StableHLO module, got {type(text).__name__}")
+            try:
+                known[given] = parse(text, entry)
+            except TextError as e:
+                raise TextError(f"{name}: {e}") from None
+        return known[given]
+
+    return Kernel(name, schema, lambda args: function(args).results, lambda platform, args: function(args))

@@ -1,0 +1,147 @@
+"""torch operators whose program is a function in StableHLO that somebody else wrote.
+
+An operator has a schema, a fake kernel (`outputs`) and `function(platform, args)`, asked when a program is lowered. Its
+calls on tpu go the way of every operator without a rule: a key, a plan, and on a miss a decomposition, which here is one
+call of torch_tpu::foreign. So it fuses, compiles and is cached as any other, and a hit runs no Python."""
+import threading
+
+import torch
+
+from .. import _C
+from .._foreign import RESULTS
+from .._registry import DECOMPOSITIONS
+from .text import Function, spec_of
+
+_failed = threading.local()  # .error: what a lowering on this thread raised last
+
+
+def call(function: Function, tensors) -> list:
+    """Its results for the tensors, as a part of the program that is being traced. Their types have to be the function's."""
+    if function.key not in RESULTS:
+        _C.foreign_register(function.key, function.entry, function.text)
+        RESULTS[function.key] = [(r.dtype, r.shape) for r in function.results]
+    return torch.ops.torch_tpu.foreign([x.contiguous() for x in tensors], function.key)
+
+
+def check(name, what, expected, got):
+    """ValueError unless the Specs are the same."""
+    expected, got = tuple(expected), tuple(got)
+    if len(expected) != len(got):
+        raise ValueError(f"{name}: expected {len(expected)} {what}s, got {len(got)}")
+    for i, (a, b) in enumerate(zip(expected, got)):
+        if a != b:
+            raise ValueError(f"{name}: expected {what} {i} of {a}, got {b}")
+
+
+def tensors_of(args):
+    """The tensors among an operator's arguments, lists flattened, in order."""
+    for a in args:
+        if isinstance(a, torch.Tensor):
+            yield a
+        elif isinstance(a, (list, tuple)) and any(isinstance(x, torch.Tensor) for x in a):
+            yield from (x for x in a if isinstance(x, torch.Tensor))
+
+
+def packed(results, schema):
+    """A list of tensors as the schema returns them."""
+    returns = schema.returns
+    if len(returns) == 1:
+        return list(results) if "[]" in str(returns[0].type) else results[0]
+    return tuple(results)
+
+
+def _split(name):
+    parts = name.split("::")
+    if len(parts) != 2 or not all(p.isidentifier() for p in parts):
+        raise ValueError(f"expected a name of the form namespace::operator, got {name!r}")
+    if parts[0] in ("aten", "prim", "prims", "torch_tpu"):
+        raise ValueError(f"{name}: the namespace {parts[0]} is not for kernels of others")
+    return parts
+
+
+class Kernel:
+    """An operator that is a kernel: call it as a function of tensors. op is torch's, torch.ops.NAMESPACE.NAME.default."""
+
+    def __init__(self, name: str, schema: str, outputs, function):
+        """schema: "(Tensor x, int k) -> Tensor". outputs(args) -> Specs of the results; function(platform, args) -> Function
+        of the tensors among args, where platform is "cpu" or "tpu". args: the operator's, all of them, in order."""
+        namespace, base = _split(name)
+        self.__name__ = self.__qualname__ = base
+        self.name, self._outputs, self._function = name, outputs, function
+        if hasattr(getattr(torch.ops, namespace), base):
+            raise ValueError(f"{name}: there is an operator of this name already")
+        self._library = torch.library.Library(namespace, "FRAGMENT")
+        self._library.define(f"{base}{schema}")
+        self.op = getattr(getattr(torch.ops, namespace), base).default
+        self._differentiable = False
+        torch.library.register_fake(name, self._fake, lib=self._library)
+        self._library.impl(base, self._on_cpu, "CPU")
+        DECOMPOSITIONS[self.op] = self._lower
+
+    def __call__(self, *args, **kwargs):
+        if self._differentiable and not torch.compiler.is_compiling() and not (
+                torch.is_grad_enabled() and any(x.requires_grad for x in tensors_of((*args, *kwargs.values())))):
+            with torch._C._AutoDispatchBelowAutograd():  # no Python of torch.library's on the way
+                return self._run(args, kwargs)
+        return self._run(args, kwargs)
+
+    def _run(self, args, kwargs):
+        try:
+            return self.op(*args, **kwargs)
+        except RuntimeError:
+            error, _failed.error = getattr(_failed, "error", None), None
+            if error is not None:
+                raise error from None
+            raise
+
+    def __repr__(self):
+        return f"<kernel {self.name}{str(self.op._schema).removeprefix(self.name)}>"
+
+    def register_autograd(self, backward, *, setup_context=None):
+        """As torch.library.register_autograd: backward(ctx, *gradients) -> gradients of all arguments."""
+        torch.library.register_autograd(self.name, backward, setup_context=setup_context, lib=self._library)
+        self._differentiable = True
+
+    def register_vmap(self, fn):
+        """As torch.library.register_vmap: fn(info, in_dims, *args) -> (result, out_dims)."""
+        torch.library.register_vmap(self.name, fn, lib=self._library)
+
+    def _complete(self, args, kwargs):
+        given = list(args)
+        for a in self.op._schema.arguments[len(given):]:
+            given.append(kwargs.get(a.name, a.default_value))
+        return given
+
+    def _fake(self, *args, **kwargs):
+        args = self._complete(args, kwargs)
+        device = next((x.device for x in tensors_of(args)), torch.device("tpu"))
+        made = [torch.empty(r.shape, dtype=r.dtype, device=device) for r in self._outputs(args)]
+        return packed(made, self.op._schema)
+
+    def _on_cpu(self, *args, **kwargs):
+        """Tensors of the CPU: what the device makes of copies."""
+        def moved(a, device):
+            if isinstance(a, (list, tuple)):
+                return type(a)(moved(x, device) for x in a)
+            return a.to(device) if isinstance(a, torch.Tensor) else a
+
+        args = self._complete(args, kwargs)
+        return moved(self._run([moved(a, "tpu") for a in args], {}), "cpu")
+
+    def _lower(self, *args, **kwargs):
+        try:
+            args = self._complete(args, kwargs)
+            function = self._function("tpu" if _C.lowers_for_tpu() else "cpu", args)
+            tensors = list(tensors_of(args))
+            check(self.name, "argument", function.args, map(spec_of, tensors))
+            check(self.name, "result", self._outputs(args), function.results)
+            return packed(call(function, tensors), self.op._schema)
+        except Exception as e:
+            _failed.error = e
+            raise
+
+
+def specs_of(args):
+    """(Spec, ...) of the tensors among args."""
+    return tuple(map(spec_of, tensors_of(args)))
+
