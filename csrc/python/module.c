@@ -610,7 +610,7 @@ static PyMethodDef methods[] = {
     {"shown_programs", shown_programs, METH_NOARGS, "shown_programs() -> the texts kept; no more are"},
     {"set_options", set_options, METH_O, "set_options(text or None): XLA options of what this thread compiles"},
     {"graph_release", graph_release, METH_O, "graph_release(handle)"},
-    {"note_codes", note_codes, METH_O, "note_codes(set or None): the code objects that this thread calls from now on go there; None: no more do"},
+    {"note_codes", note_codes, METH_O, "note_codes(dict or None): the code objects that this thread calls from now on go there, with their globals; None: no more do"},
     {"first_changed", first_changed, METH_O, "first_changed([(kind, container, key, value, ...)]) -> where the first is that no longer holds"},
     {"topology_devices", topology_devices, METH_VARARGS,
      "topology_devices(plugin_path, topology) -> [(id, process, (x, y, z), core, cores, kind)]"},

@@ -17,5 +17,5 @@ PyObject *aot_serialize(PyObject *self, PyObject *capsule);
 PyObject *aot_optimized(PyObject *self, PyObject *capsule);
 /* watch.c */
 PyObject *first_changed(PyObject *self, PyObject *list);
-PyObject *note_codes(PyObject *self, PyObject *set);
+PyObject *note_codes(PyObject *self, PyObject *into);
 #endif

@@ -2,7 +2,7 @@
  * looked through without running any of the user's code. One lookup and one comparison of pointers for each. */
 #include "python/python.h"
 
-enum { ITEM, LENGTH, ATTRIBUTE, CELL };
+enum { ITEM, LENGTH, ATTRIBUTE, CELL, ABSENT };
 
 /* Numbers, strings and the like are the same if they are equal; all else only if it is the same object. */
 static int is_same(PyObject *now, PyObject *before) {
@@ -40,6 +40,17 @@ static int holds(PyObject *place) {
         if (i == -1 && PyErr_Occurred()) return -1;
         return i >= 0 && i < PyList_GET_SIZE(in) && is_same(PyList_GET_ITEM(in, i), value);
       }
+      if (PySet_Check(in)) return PySet_Contains(in, key);
+      if (Py_IS_TYPE(in, &PyDictProxy_Type)) {  /* of a class */
+        PyObject *now = PyObject_GetItem(in, key);
+        if (!now && PyErr_ExceptionMatches(PyExc_KeyError)) {
+          PyErr_Clear();
+          return 0;
+        }
+        int same = now ? is_same(now, value) : -1;
+        Py_XDECREF(now);
+        return same;
+      }
       break;
     case LENGTH: {
       Py_ssize_t n = PyObject_Size(in);
@@ -57,6 +68,13 @@ static int holds(PyObject *place) {
     }
     case CELL:
       if (PyCell_Check(in)) return is_same(PyCell_GET(in), value);
+      break;
+    case ABSENT:
+      if (PyCell_Check(in)) return PyCell_GET(in) == NULL;
+      if (PyDict_Check(in)) {
+        int there = PyDict_Contains(in, key);
+        return there < 0 ? -1 : !there;
+      }
       break;
     default: break;
   }
@@ -80,14 +98,19 @@ static int note_code(PyObject *codes, PyFrameObject *frame, int what, PyObject *
   (void)argument;
   if (what != PyTrace_CALL) return 0;
   PyCodeObject *code = PyFrame_GetCode(frame);
-  int failed = PySet_Add(codes, (PyObject *)code);
+  int failed = PyDict_Contains(codes, (PyObject *)code);
+  if (!failed) {
+    PyObject *globals = PyFrame_GetGlobals(frame);
+    failed = PyDict_SetItem(codes, (PyObject *)code, globals);
+    Py_DECREF(globals);
+  }
   Py_DECREF(code);
-  return failed;
+  return failed < 0 ? -1 : 0;
 }
 
-PyObject *note_codes(PyObject *self, PyObject *set) {
+PyObject *note_codes(PyObject *self, PyObject *into) {
   (void)self;
-  if (set != Py_None && !PySet_Check(set)) return PyErr_Format(PyExc_TypeError, "expected a set or None, got %s", Py_TYPE(set)->tp_name);
-  PyEval_SetProfile(set == Py_None ? NULL : note_code, set == Py_None ? NULL : set);
+  if (into != Py_None && !PyDict_Check(into)) return PyErr_Format(PyExc_TypeError, "expected a dict or None, got %s", Py_TYPE(into)->tp_name);
+  PyEval_SetProfile(into == Py_None ? NULL : note_code, into == Py_None ? NULL : into);
   Py_RETURN_NONE;
 }

@@ -1,7 +1,10 @@
 """torch_tpu.compile_step: a whole training step is one execution, and equals eager's."""
+import collections
 import os
+import random
 import warnings
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -347,18 +350,157 @@ def test_tensors_that_a_step_binds():
     torch.testing.assert_close(sides[0], sides[1])
 
 
+class Settings:
+    scale = 1.0
+    parts = {"a"}
+
+
+class Slots:
+    __slots__ = ("scale",)
+
+
+class Scaled(nn.Module):
+    scale = 1.0
+
+    def __init__(self):
+        super().__init__()
+        self.layer, self.slots = nn.Linear(3, 3), Slots()
+        self.slots.scale = 1.0
+
+    def forward(self, x):
+        more = 3.0 if getattr(self, "use_more", False) else 1.0
+        return self.layer(x) * self.scale * Settings.scale * len(Settings.parts) * self.slots.scale * more * input()
+
+
+def input():
+    return 1.0
+
+
+@pytest.mark.parametrize("change", [
+    lambda m, patch: patch.setattr(Scaled, "scale", 2.0), lambda m, patch: setattr(m, "scale", 2.0), lambda m, patch: setattr(m, "use_more", True),
+    lambda m, patch: patch.setattr(Settings, "scale", 2.0), lambda m, patch: patch.setattr(Settings, "parts", {"a", "b"}),
+    lambda m, patch: setattr(m.slots, "scale", 2.0), lambda m, patch: patch.setattr(Scaled, "forward", lambda self, x: self.layer(x) * 5),
+    lambda m, patch: patch.setitem(globals(), "input", lambda: 4.0), lambda m, patch: setattr(m, "forward", lambda x: x * 2),
+    lambda m, patch: setattr(m.layer.weight, "data", torch.ones(3, 3, device="tpu")), lambda m, patch: m.bfloat16(),
+], ids=["class", "shadow", "getattr", "namespace", "set", "slots", "method", "builtin's name", "instance's method", "data", "dtype"])
+def test_what_a_class_holds_is_looked_at(change, monkeypatch):
+    m = Scaled().to("tpu")
+    x = torch.ones(2, 3, device="tpu")
+    step = torch_tpu.compile_step(lambda x: m(x.to(m.layer.weight.dtype)), fullgraph=True)
+    torch.testing.assert_close(step(x), m(x).detach())
+    change(m, monkeypatch)
+    torch.testing.assert_close(step(x), m(x.to(m.layer.weight.dtype)).detach())
+
+
+def test_what_a_refused_step_filled_is_as_it_was():
+    m, x, y = net("tpu")
+    inner, losses, stats, seen, n = plain(m, torch.optim.SGD(m.parameters(), lr=0.1)), [], {}, {0}, 0
+
+    def step(x, y):
+        nonlocal n
+        n += 1
+        loss = inner(x, y)
+        losses.append(loss), seen.add(n)
+        stats["loss"] = step.last = loss
+        return loss
+
+    compiled = torch_tpu.compile_step(step)
+    with pytest.warns(UserWarning, match="operator by operator: the step changes"):
+        got = [compiled(x, y).item() for _ in range(2)]
+    assert [loss.item() for loss in losses] == got and n == 2 and seen == {0, 1, 2}
+    assert stats["loss"].item() == step.last.item() == got[1]
+
+
+def test_attributes_that_appear_in_a_step():
+    class Keeping(nn.Linear):
+        def forward(self, x):
+            self.last = super().forward(x)
+            return self.last * 2
+
+    m = Keeping(3, 3).to("tpu")
+    step = torch_tpu.compile_step(m, fullgraph=True)
+    for i in range(3):
+        y = step(torch.full((2, 3), float(i), device="tpu"))
+        torch.testing.assert_close(m.last * 2, y)
+
+
+@pytest.mark.parametrize("draw", [random.random, np.random.random, lambda: torch.manual_seed(3).initial_seed()])
+def test_numbers_drawn_on_the_host_are_drawn_in_each_call(draw):
+    x = torch.ones(2, device="tpu")
+    step = torch_tpu.compile_step(lambda x: x * draw())
+    state = random.getstate(), np.random.get_state()
+    with pytest.warns(UserWarning, match="draws random numbers on the host|operator by operator"):
+        got = [step(x)[0].item() for _ in range(3)]
+    random.setstate(state[0]), np.random.set_state(state[1])
+    torch.testing.assert_close(got, [float(torch.tensor(draw() * 1.0)) for _ in range(3)])
+
+
+def test_hooks_of_tensors_and_optimizers_are_seen():
+    m = nn.Linear(3, 1, bias=False).to("tpu")
+    optimizer = torch.optim.SGD(m.parameters(), lr=1.0)
+
+    @torch_tpu.compile_step(fullgraph=True)
+    def step(x):
+        optimizer.zero_grad()
+        m(x).sum().backward()
+        optimizer.step()
+
+    def change():
+        before = m.weight.detach().clone()
+        step(torch.ones(1, 3, device="tpu"))
+        return (before - m.weight.detach())[0, 0].item()
+
+    assert abs(change() - 1) < 1e-5
+    handle = m.weight.register_hook(lambda grad: grad * 2)
+    assert abs(change() - 2) < 1e-5
+    handle.remove()
+    assert abs(change() - 1) < 1e-5
+    optimizer.register_step_pre_hook(lambda *_: m.weight.grad.mul_(3) is None or None)
+    assert abs(change() - 3) < 1e-5
+
+
+@pytest.mark.parametrize("held", [collections.deque([2.0]), iter([2.0, 3.0]), np.ones(2)])
+def test_what_cannot_be_watched_is_refused(held):
+    with pytest.raises(RuntimeError, match="cannot be watched"):
+        torch_tpu.compile_step(lambda x: x * next(iter(held)), fullgraph=True)(torch.ones(2, device="tpu"))
+
+
+def test_environment_variables_are_looked_at(monkeypatch):
+    step = torch_tpu.compile_step(lambda x: x * float(os.environ.get("TORCH_TPU_TEST_FACTOR", "1")), fullgraph=True)
+    x = torch.ones(2, device="tpu")
+    assert step(x)[0].item() == 1
+    monkeypatch.setenv("TORCH_TPU_TEST_FACTOR", "2")
+    assert step(x)[0].item() == 2
+
+
+def test_numbers_that_change_all_the_time_end_in_a_warning():
+    step = torch_tpu.compile_step(lambda x, i: x + i)
+    x = torch.zeros(2, device="tpu")
+    with pytest.warns(UserWarning, match="programs are not enough"):
+        assert [step(x, i)[0].item() for i in range(20)] == list(range(20))
+    assert step.programs == 16
+
+
+def test_errors_of_python_are_those_of_the_step():
+    step = torch_tpu.compile_step(lambda x: x.nothing)
+    with pytest.raises(AttributeError, match="nothing"):
+        step(torch.ones(2, device="tpu"))
+
+
 SCRIPT = """
 import sys, torch, torch_tpu
 from torch import nn
 torch.manual_seed(0)
 
 class Model(nn.Module):
+    factor = {factor}
+
     def __init__(self):
         super().__init__()
         self.up, self.down = nn.Linear(4, 8), nn.Linear(8, 2)
 
     def forward(self, x):
-        return self.down(torch.tanh(self.up(x)) * {factor})
+        return self.down(torch.tanh(self.up(x)) * self.factor)
 
 m = Model().to("tpu")
 optimizer = torch.optim.AdamW(m.parameters(), lr=0.1)
@@ -393,10 +535,104 @@ def test_a_second_process_neither_traces_nor_compiles(python, tmp_path):
         (tmp_path / "script.py").write_text(SCRIPT.replace("{factor}", factor))
         (tmp_path / "finder.py").write_text(FINDER)
         code = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import finder, runpy; runpy.run_path({str(tmp_path / 'script.py')!r})"
-        status, out, err = python(code, TORCH_TPU_KEEP_STEPS="1", TORCH_TPU_CACHE_DIR=str(tmp_path / "cache"))
+        status, out, err = python(code, TORCH_TPU_CACHE_DIR=str(tmp_path / "cache"), TORCH_TPU_KEEP_STEPS="1")
         assert status == 0, err
         return out.split("] ")
 
     cold, warm, other = run("1.0"), run("1.0"), run("2.0")
     assert cold[1].split()[2] == "True" and warm[1].split()[0::2] == ["0", "False"]
     assert cold[0] == warm[0] != other[0] and other[1].split()[2] == "True"
+
+
+class Made(collections.OrderedDict):
+    """Gives something new for each key, as the activations of transformers do."""
+
+    def __getitem__(self, key):
+        return super().__getitem__(key)()
+
+
+MADE = Made(gelu=torch.nn.GELU)
+
+
+def test_what_a_dict_holds_is_not_what_it_gives():
+    @torch_tpu.compile_step
+    def step(x):
+        return MADE["gelu"](x) * 2
+
+    x = torch.randn(3)
+    for _ in range(2):
+        torch.testing.assert_close(step(x.to("tpu")).cpu(), F.gelu(x) * 2)
+    assert dict.items(MADE) == {"gelu": torch.nn.GELU}.items()
+
+
+def test_steps_of_a_package_are_not_followed_far():
+    transformers = pytest.importorskip("transformers")
+    config = transformers.GPT2Config(n_embd=32, n_layer=2, n_head=2, vocab_size=50, bos_token_id=1, eos_token_id=2, resid_pdrop=0, embd_pdrop=0, attn_pdrop=0)
+    torch.manual_seed(0)
+    reference = transformers.GPT2LMHeadModel(config)
+    m = transformers.GPT2LMHeadModel(config).to("tpu")
+    m.load_state_dict(reference.state_dict())
+    ids = torch.randint(2, 50, (2, 8))
+
+    def training(m, ids):
+        optimizer = torch.optim.SGD(m.parameters(), lr=0.1)
+
+        def step():
+            optimizer.zero_grad()
+            loss = m(input_ids=ids, labels=ids).loss
+            loss.backward()
+            optimizer.step()
+            return loss.detach()
+
+        return step
+
+    step, eager = torch_tpu.compile_step(training(m, ids.to("tpu")), fullgraph=True), training(reference, ids)
+    for _ in range(3):
+        torch.testing.assert_close(step().cpu(), eager(), rtol=1e-4, atol=1e-5)
+    (_, program), = step.known[next(iter(step.known))]
+    assert step.programs == 1 and len(program.watch.places) < 2000  # everything that its classes mention is 38,000
+    m.transformer.h[0].attn.scaling = reference.transformer.h[0].attn.scaling = 2.0  # an attribute of a package's object
+    torch.testing.assert_close(step().cpu(), eager(), rtol=1e-4, atol=1e-5)
+
+
+class Trainer:
+    def __init__(self, factor):
+        self.factor = factor
+
+    @torch_tpu.compile_step(fullgraph=True)
+    def step(self, x):
+        return x * self.factor
+
+
+def test_methods_are_steps_of_their_objects():
+    x = torch.ones(2, device="tpu")
+    two, three = Trainer(2.0), Trainer(3.0)
+    assert [t.step(x)[0].item() for t in (two, three, two)] == [2, 3, 2]
+    two.factor = 5.0
+    assert two.step(x)[0].item() == 5
+
+
+FACTORS = [2.0]
+
+
+def hidden(x):
+    return x * FACTORS[0]
+
+
+def test_what_is_called_by_ways_that_cannot_be_followed_is_watched_too():
+    calls = {"hid" + "den": None}
+    step = torch_tpu.compile_step(lambda x: globals()["hid" + next(iter(calls))[3:]](x), fullgraph=True)
+    x = torch.ones(2, device="tpu")
+    assert step(x)[0].item() == 2
+    FACTORS[0] = 3.0
+    try:
+        assert step(x)[0].item() == 3
+    finally:
+        FACTORS[0] = 2.0
+
+
+def test_what_can_reach_too_much_is_refused():
+    held = list(range(5000))
+    step = torch_tpu.compile_step(lambda x: x * held[1])
+    with pytest.warns(UserWarning, match="too many to be watched"):
+        assert step(torch.ones(2, device="tpu"))[0].item() == 1

@@ -5,6 +5,8 @@ stored.py keeps it for other processes."""
 
 import functools
 import logging
+import threading
+import types
 import warnings
 
 import torch
@@ -18,6 +20,7 @@ from .watch import Watch
 log = logging.getLogger("torch_tpu.compile")
 
 MOST = 16  # programs for arguments of one kind, before it is said that something changes all the time
+_tracing = threading.RLock()
 _GlobalState = torch._C._dynamo.guards.GlobalStateGuard
 
 
@@ -26,7 +29,7 @@ def _counts_to_device(optimizers):
     for o in optimizers:
         for p, state in o.state.items():
             for key, value in state.items():
-                if isinstance(value, torch.Tensor) and value.device.type == "cpu" and value.dim() == 0 and p.device.type == "tpu":
+                if isinstance(value, torch.Tensor) and value.device.type == "cpu" and value.dim() == 0 and getattr(p, "is_tpu", False):
                     state[key] = value.to(p.device)
 
 
@@ -34,9 +37,14 @@ def _kind(x):
     """What of an argument a program is for."""
     if isinstance(x, torch.Tensor):
         return x.shape, x.stride(), x.dtype, x.device, x.requires_grad
-    if x is None or isinstance(x, (int, float, bool, str, complex, torch.dtype, torch.device)):
+    if x is None or isinstance(x, (int, float, bool, str, bytes, complex, torch.dtype, torch.device)):
         return type(x), x
     return id(x)
+
+
+def _loosely(key):
+    """The kind of arguments, but for the values of numbers and for which objects they are."""
+    return tuple(k[0] if isinstance(k, tuple) and len(k) == 2 and isinstance(k[0], type) else int if isinstance(k, int) else k for k in key)
 
 
 class Step:
@@ -48,6 +56,7 @@ class Step:
         self.fn, self.fullgraph = fn, fullgraph
         self.known = {}  # kind of the arguments -> [(state of torch, Program)], the one used last first
         self.refused = {}
+        self.kinds = {}  # kind of the arguments but for numbers -> how many programs
 
     @property
     def programs(self):
@@ -67,13 +76,32 @@ class Step:
             for at, (state, traced) in enumerate(known):
                 if state.check() and _C.first_changed(traced.watch.places) is None:
                     if at:
-                        known.insert(0, known.pop(at))
-                    return traced.run(flat)
+                        self.known[key] = [known[at], *known[:at], *known[at + 1 :]]
+                    try:
+                        return traced.run(flat)
+                    except RuntimeError:
+                        if not traced.stale:  # nothing has run if it is
+                            raise
+                    self.known[key] = [k for k in self.known[key] if k[1] is not traced]
+                    break
         return self._first(key, flat, args, kwargs)
 
+    def __get__(self, instance, owner=None):
+        return self if instance is None else functools.partial(self, instance)
+
     def _first(self, key, flat, args, kwargs):
-        if key in self.refused:
+        loosely = _loosely(key)
+        if key in self.refused or loosely in self.refused:
             return self.fn(*args, **kwargs)
+        if key not in self.known:
+            self.kinds[loosely] = self.kinds.get(loosely, 0) + 1
+            if self.kinds[loosely] > MOST:
+                e = NotImplementedError(f"{MOST} programs are not enough: arguments that are no tensors change from call to call")
+                return self._eagerly(loosely, e, args, kwargs)
+        with _tracing:
+            return self._trace(key, flat, args, kwargs)
+
+    def _trace(self, key, flat, args, kwargs):
         known = self.known.setdefault(key, [])
         why = "new arguments" if not known else known[0][1].watch.changed() or "torch's global state"
         undo = None
@@ -90,7 +118,7 @@ class Step:
                 raise
             return self._eagerly(key, e, args, kwargs)
         if not program.once:
-            known.insert(0, (state, program))
+            self.known[key] = [(state, program), *self.known.get(key, ())]
         return result
 
     def _eagerly(self, key, why, args, kwargs):
@@ -98,13 +126,16 @@ class Step:
             raise RuntimeError(f"compile_step: {self.__name__} is not one program: {why}") from why
         result = self.fn(*args, **kwargs)  # what is wrong with it itself it says now
         self.refused[key] = str(why)
-        self.known.pop(key)
-        warnings.warn(f"compile_step: {self.__name__} runs operator by operator: {why}", stacklevel=4)
+        self.known.pop(key, None)
+        warnings.warn(f"compile_step: {self.__name__} runs operator by operator: {why}", stacklevel=5)
         return result
 
     def _program(self, flat, spec, why):
         """(the program of these arguments, what undoes its making)."""
-        watch = Watch([self.fn, *(x for x in flat if not isinstance(x, torch.Tensor))])
+        try:
+            watch = Watch([self.fn, *(x for x in flat if not isinstance(x, torch.Tensor))])
+        except Exception as e:
+            raise NotImplementedError(f"what it refers to cannot be watched: {e}") from e
         _counts_to_device(watch.optimizers)
         name = stored.name_of(watch, flat, spec)
         recipe = stored.load(name)
@@ -114,9 +145,11 @@ class Step:
         from .record import record
 
         log.info("%s is traced: %s", self.__name__, why)
-        with stored.executed() as codes:
-            made = record(self.fn, flat, spec)
+        made, codes = self._record(record, flat, spec)
         try:
+            unwatched = made.watch.unwatched(None if made.watch.doubts else codes)
+            if unwatched is not None:
+                raise NotImplementedError(unwatched)
             program = Program(made.recipe, made.watch, made.function)
         except BaseException:
             made.before.restore()
@@ -124,6 +157,28 @@ class Step:
         if name is not None and stored.all_known(codes, made.watch):
             stored.save(name, made.recipe)
         return program, made.before.restore
+
+
+    def _record(self, record, flat, spec):
+        """(the recording, which code ran or None). Functions that were called and not found are looked for from there, once."""
+        more = []
+        for _ in range(2):
+            with stored.executed() as codes:
+                made = record(self.fn, flat, spec, more)
+            if codes is None:
+                return made, None
+            unknown = made.watch.unknown(codes)
+            if not unknown:
+                try:
+                    made.watch.add_names(codes)
+                except BaseException:
+                    made.before.restore()
+                    raise
+                return made, codes
+            made.before.restore()
+            more = [types.FunctionType(code, names) for code, names in unknown.items() if not code.co_freevars]
+        who = next(iter(unknown)).co_qualname
+        raise NotImplementedError(f"{who} ran, which was not found among what the step refers to")
 
 
 def compile_step(fn=None, *, fullgraph=False):
@@ -137,7 +192,8 @@ def compile_step(fn=None, *, fullgraph=False):
 
     What fn returns carries no graph. Python in it (prints, counters) does not happen in later calls. What reads a value
     (item(), printing a loss) or changes Python's state makes all calls run operator by operator, with a warning; fullgraph=True
-    raises RuntimeError instead. Optimizers keep their counts of steps on the device from then on."""
+    raises RuntimeError instead; so do objects that cannot be watched (iterators, arrays) and random numbers of the host. Optimizers keep
+    their counts of steps on the device from then on. While one thread traces no other may use the same tensors."""
     if fn is None:
         return functools.partial(compile_step, fullgraph=fullgraph)
     return Step(fn, fullgraph)

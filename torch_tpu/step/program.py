@@ -79,22 +79,24 @@ class Program:
 
     def _operands(self, recipe):
         self.operands = [], []  # written, read
-        self.given, self.rates = [], []  # (operands, place, argument), (operands, place, Rate)
+        self.given, self.rates = [], []  # (which operands, place, argument), (which operands, place, Rate)
         self.places = []  # which parameter of the function each operand is
         rates, places = {}, ([], [])
         for i, ((kind, *where), written) in enumerate(zip(recipe.operands, recipe.written)):
-            part = self.operands[0 if written else 1]
-            places[0 if written else 1].append(i)
+            which = 0 if written else 1
+            part = self.operands[which]
+            places[which].append(i)
             if kind == "argument":
-                self.given.append((part, len(part), where[0]))
+                self.given.append((which, len(part), where[0]))
                 part.append(None)
             elif kind == "rate":
                 rate = rates.setdefault(tuple(where), Rate(self.optimizers[where[0]].param_groups[where[1]]))
-                self.rates.append((part, len(part), rate))
+                self.rates.append((which, len(part), rate))
                 part.append(rate.tensor)
             else:
                 part.append(self._value(kind, *where))
         self.places = places
+        self.kinds, self.stale = None, False  # dtype and shape of each operand, once it has run
 
     def _register(self, recipe, function):
         places, n = self.places, len(recipe.operands)
@@ -102,6 +104,12 @@ class Program:
         def trace(operands):
             """Called by the native side with traced tensors: [written, read]."""
             arguments = [None] * n
+            kinds = [(x.dtype, x.shape) for given in operands for x in given]
+            if self.kinds is None:
+                self.kinds = kinds
+            elif self.kinds != kinds:
+                self.stale = True
+                raise RuntimeError("compile_step: the data of a tensor are of another kind than the program was made for")
             for where, given in zip(places, operands):
                 for i, x in zip(where, given):
                     arguments[i] = x
@@ -141,18 +149,17 @@ class Program:
                 watch.note(ATTRIBUTE, self.tensors[where[0]], "grad", self.tensors[where[0]].grad, "a gradient")
 
     def run(self, flat):
-        for operands, place, i in self.given:
-            operands[place] = flat[i]
-        for operands, place, rate in self.rates:
-            operands[place] = rate.follow()
+        operands = tuple(map(list.copy, self.operands))  # of this call: others may run at the same time
+        for part, place, i in self.given:
+            operands[part][place] = flat[i]
+        for part, place, rate in self.rates:
+            operands[part][place] = rate.follow()
         grad = torch.is_grad_enabled()
         torch._C._set_grad_enabled(False)
         try:
-            new = torch.ops.torch_tpu.graph_call(self.handle, *self.operands)
+            new = torch.ops.torch_tpu.graph_call(self.handle, *operands)
         finally:
             torch._C._set_grad_enabled(grad)
-            for operands, place, _ in self.given:
-                operands[place] = None
         for container, key, k in self.bindings:
             if key is None:
                 container.grad = new[k]

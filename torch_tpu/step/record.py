@@ -8,6 +8,9 @@ everything is put back as it was."""
 
 import contextlib
 import functools
+import random
+import sys
+from collections import OrderedDict
 from unittest import mock
 
 import torch
@@ -21,7 +24,7 @@ from .. import _C
 from ..aot.trace import _lifted, _written
 from ..compile.program import root_of
 from .program import NAMES, Rate, Recipe
-from .watch import ITEM, Watch
+from .watch import ABSENT, ATTRIBUTE, CELL, ITEM, LENGTH, Watch
 
 aten = torch.ops.aten
 _INIT = "torch_tpu_init"  # notes in a node's meta that an optimizer was making its state
@@ -38,7 +41,11 @@ _FILLED = {
 
 
 class Refused(NotImplementedError):
-    """Why a step cannot be one program. Nothing has changed."""
+    """Why a step cannot be one program. What Python holds is as it was."""
+
+
+class ChangesPython(Refused):
+    """The step does what only Python does, whatever its learning rates are."""
 
 
 class _OnlyDevice(TorchDispatchMode):
@@ -118,8 +125,23 @@ class _Before:
         self.grads = [(p, p.grad) for p in watch.tensors.values() if p.is_leaf and p.requires_grad]
         self.states = [(o, {p: dict(s) for p, s in o.state.items()}) for o in watch.optimizers]
         self.rates = [(g, g["lr"]) for o in watch.optimizers for g in o.param_groups if "lr" in g]
+        held = {id(c): c for _, c, *_ in watch.places if isinstance(c, (list, dict, set)) and id(c) not in watch.globals}
+        self.containers = [(c, _copy(c)) for c in {**held, **watch.objects}.values()]
+        self.objects = [(c, dict(c)) for c in watch.objects.values()]
+        self.had = {id(now): was for now, was in self.objects}
+        self.random = _random_numbers()
+
+    def changed_attributes(self):
+        """(dict of an object, key) of each attribute that is not what it was, of those that nobody mentions too."""
+        for now, was in self.objects:
+            for key in now.keys() | was.keys():
+                if now.get(key, self) is not was.get(key, self):
+                    yield now, key
 
     def restore(self):
+        for put_back, now, state in zip(_SET_RANDOM, _random_numbers(), self.random):
+            if state is not None and not _same_state(now, state):
+                put_back(state)
         for p, grad in self.grads:
             p.grad = grad
         for o, state in self.states:
@@ -130,9 +152,68 @@ class _Before:
                 o.state[p].update(held)
         for group, rate in self.rates:
             group["lr"] = rate
+        for container, was in self.containers:
+            if isinstance(container, list):
+                container[:] = was
+            elif isinstance(container, set):
+                container.clear()
+                container.update(was)
+            elif not _same_items(container, was):
+                kind = OrderedDict if isinstance(container, OrderedDict) else dict
+                kind.clear(container)
+                for key, value in was.items():
+                    kind.__setitem__(container, key, value)
+        classes = {id(held): cls for cls, held in self.watch.classes.values()}
         for kind, container, key, value, _ in self.watch.places:
-            if kind == ITEM and isinstance(container, dict) and container.get(key) is not value:
+            if kind == ITEM and id(container) in self.watch.globals and container.get(key) is not value:
                 container[key] = value
+            elif kind == ITEM and id(container) in classes and container.get(key) is not value:
+                setattr(classes[id(container)], key, value)
+            elif kind == ATTRIBUTE and not key.endswith("_hooks") and getattr(container, key, None) is not value:
+                setattr(container, key, value)
+            elif kind == CELL and (_is_empty(container) or container.cell_contents is not value):
+                container.cell_contents = value
+            elif kind == ABSENT and isinstance(container, dict):
+                container.pop(key, None)
+            elif kind == ABSENT and not _is_empty(container):
+                del container.cell_contents
+
+
+def _is_empty(cell):
+    try:
+        return cell.cell_contents is _is_empty
+    except ValueError:
+        return True
+
+
+def _copy(container):
+    """What a list, dict or set holds, whatever its class makes of reading it (dict.copy asks a subclass's __getitem__)."""
+    if isinstance(container, dict):
+        return {key: value for key, value in dict.items(container)}
+    return next(kind.copy(container) for kind in (list, set) if isinstance(container, kind))
+
+
+def _same_items(now, was):
+    return len(now) == len(was) and all(a is c and b is d for (a, b), (c, d) in zip(dict.items(now), was.items()))
+
+
+def _numpy():
+    return sys.modules.get("numpy.random")
+
+
+# Of all generators that draw numbers on the host, and what sets the state of each.
+_SET_RANDOM = (random.setstate, torch.set_rng_state, lambda state: torch.tpu.set_rng_state(state), lambda state: _numpy().set_state(state))
+
+
+def _random_numbers():
+    """The states of the generators that everybody shares."""
+    return random.getstate(), torch.get_rng_state(), torch.tpu.get_rng_state(), _numpy().get_state() if _numpy() else None
+
+
+def _same_state(a, b):
+    if isinstance(a, torch.Tensor):
+        return torch.equal(a, b)
+    return repr(a) == repr(b) if a is None or not hasattr(a[1], "tobytes") else (a[1].tobytes(), a[2:]) == (b[1].tobytes(), b[2:])
 
 
 def _bound(before):
@@ -141,8 +222,11 @@ def _bound(before):
     for o, _ in before.states:
         for state in o.state.values():
             found += [("state", state, key, x) for key, x in state.items() if isinstance(x, FakeTensor)]
+    for container, key in before.changed_attributes():
+        if key not in before.had[id(container)] and isinstance(container[key], FakeTensor):
+            found.append(("item", container, key, container[key]))
     for kind, container, key, value, name in before.watch.places:
-        now = container.get(key) if kind == ITEM and isinstance(container, dict) else None
+        now = container.get(key) if kind in (ITEM, ABSENT) and isinstance(container, dict) else None
         if isinstance(now, FakeTensor) and now is not value:
             if isinstance(value, torch.Tensor) and value.device.type != "tpu":
                 raise Refused(f"the step replaces {name}, a tensor on the host")
@@ -153,10 +237,15 @@ def _bound(before):
 def _check_python(before, bound):
     """Python's state has to be after the call what it was before: the next one will not run Python."""
     anew = {(id(container), key) for kind, container, key, _ in bound if kind == "item"}
-    kept = [p for p in before.watch.places if (id(p[1]), p[2]) not in anew]
+    appeared = {i for i, _ in anew}
+    kept = [p for p in before.watch.places if (id(p[1]), p[2]) not in anew and not (p[0] == LENGTH and id(p[1]) in appeared)]
     at = _C.first_changed(kept)
-    if at is not None:
-        raise Refused(f"the step changes {kept[at][4]}, which only Python does; do that outside of it")
+    changed = kept[at][4] if at is not None else None
+    changed = changed or next((key for held, key in before.changed_attributes() if (id(held), key) not in anew), None)
+    if changed is not None:
+        raise ChangesPython(f"the step changes {changed}, which only Python does; do that outside of it")
+    if not all(map(_same_state, before.random, _random_numbers())):
+        raise ChangesPython("the step draws random numbers on the host, or sets a seed")
     if any(group["lr"] is not rate for group, rate in before.rates):
         raise Refused("the step changes a learning rate; step the scheduler outside of it")
     for o, states in before.states:
@@ -197,9 +286,9 @@ def _initial(node):
 class Recording:
     """A call of fn on fake tensors. recipe, function: what it became; before: what undoes it."""
 
-    def __init__(self, fn, flat, spec, rates_as_operands, stand_ins_for_grads):
+    def __init__(self, fn, flat, spec, more, rates_as_operands, stand_ins_for_grads):
         self.flat, self.spec = flat, spec
-        self.watch = watch = Watch([fn, *(x for x in flat if not isinstance(x, torch.Tensor))])
+        self.watch = watch = Watch([fn, *(x for x in flat if not isinstance(x, torch.Tensor))], more)
         for x in flat:
             if isinstance(x, torch.Tensor) and x.device.type != "tpu" and x.dim():
                 raise Refused("an argument is on the CPU")
@@ -319,10 +408,11 @@ class Recording:
         lifted = {id(x) for x in record.tensors}
         for (kind, container, key, x), last in zip(self.bound, outputs[first:]):
             if kind == "grad":
-                bindings.append(where[id(container)][:0] + ("grad", where[id(container)][1]))
+                bindings.append(("grad", where[id(container)][1]))
             elif kind == "item":
                 bindings.append(("item", container, key))
-                once |= id(self._stood(container, key)) in lifted  # it reads what it replaces: the next call's is another tensor
+                # It reads what it replaces, or there was nothing: the next call's is another.
+                once |= self._stood(container, key) is ABSENT or id(self._stood(container, key)) in lifted
             else:
                 o, n = self._owner(container, where)
                 node = _made_by(last)
@@ -361,7 +451,7 @@ class Recording:
                     return o, where[id(p)][1]
 
     def _stood(self, container, key):
-        return next(value for _, c, k, value, _ in self.watch.places if c is container and k == key)
+        return next((value for kind, c, k, value, _ in self.watch.places if c is container and k == key and kind == ITEM), ABSENT)
 
 
 class DependsOnGrads(Exception):
@@ -399,18 +489,18 @@ def _random_states():
         yield
 
 
-def record(fn, flat, spec):
-    """Calls fn on fake tensors. Raises Refused."""
-    from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
-
+def record(fn, flat, spec, more=()):
+    """Calls fn on fake tensors; more: functions that it is known to call. Raises Refused."""
     reasons = []
     for rates in (True, False):
         for stand_ins in (True, False):
             try:
-                return Recording(fn, flat, spec, rates, stand_ins)
+                return Recording(fn, flat, spec, more, rates, stand_ins)
             except DependsOnGrads:
                 continue
-            except (Refused, NotImplementedError, DataDependentOutputException, DynamicOutputShapeException, RuntimeError, TypeError, ValueError) as e:
+            except Exception as e:  # the call that runs operator by operator says what is wrong with the step itself
                 reasons.append(str(e).split("\n")[0] or type(e).__name__)
+                if isinstance(e, ChangesPython):
+                    raise
                 break
     raise Refused(reasons[0])

@@ -23,7 +23,7 @@ from torch.utils._pytree import treespec_dumps, treespec_loads
 from .. import _C
 from .._internal.places import is_users
 from .program import Recipe
-from .watch import _PLAIN
+from .watch import _PLAIN, functions_of
 
 FORMAT, MOST = 1, 512
 
@@ -41,22 +41,15 @@ def _code(code):
     return [code.co_qualname, code.co_code.hex(), code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars, code.co_flags, constants]
 
 
-def _functions_of(cls):
-    """Of a class: the user's functions that it has."""
-    for base in cls.__mro__:
-        for name, value in sorted(vars(base).items()):
-            fn = getattr(value, "fget", None) or getattr(value, "__func__", value)
-            if isinstance(fn, types.FunctionType) and is_users(fn.__code__.co_filename):
-                yield name, fn
-
-
 def _class(cls):
-    return [cls.__module__, cls.__qualname__, [(name, _code(fn.__code__)) for name, fn in _functions_of(cls)]]
+    return [cls.__module__, cls.__qualname__, [(name, _code(fn.__code__)) for name, fn in functions_of(cls)]]
 
 
 def _tensor(x):
     if type(x) not in (torch.Tensor, nn.Parameter):
         raise _Doubt(f"a tensor of class {type(x).__name__}")
+    if x._backward_hooks or (x.is_leaf and x.requires_grad and x._post_accumulate_grad_hooks):
+        raise _Doubt("a hook runs in backward")
     return [str(x.dtype), list(x.shape), list(x.stride()), x.device.type, x.device.index, x.requires_grad, x.is_leaf]
 
 
@@ -76,6 +69,12 @@ def _value(x, depth=0):
         return [x.__module__, x.__qualname__]
     if isinstance(x, (types.BuiltinFunctionType, types.MethodDescriptorType, torch._ops.OpOverload, torch._ops.OpOverloadPacket)):
         return [getattr(x, "__module__", ""), str(getattr(x, "__qualname__", x))]
+    if isinstance(x, property):
+        return [_value(fn, depth + 1) for fn in (x.fget, x.fset, x.fdel)]
+    if isinstance(x, (staticmethod, classmethod)):
+        return _value(x.__func__, depth + 1)
+    if isinstance(x, functools.cached_property):
+        return _value(x.func, depth + 1)
     if isinstance(x, (tuple, frozenset, set)) and depth < 8:
         inner = [_value(v, depth + 1) for v in x]
         return [type(x).__name__, inner if isinstance(x, tuple) else sorted(map(json.dumps, inner))]
@@ -94,7 +93,14 @@ def _settings():
     flags = torch.backends.cuda
     return [torch.get_default_dtype(), torch.is_grad_enabled(), torch.is_inference_mode_enabled(), torch.is_autocast_enabled("tpu"),
             torch.get_autocast_dtype("tpu"), torch.are_deterministic_algorithms_enabled(), torch.get_float32_matmul_precision(),
-            flags.flash_sdp_enabled(), flags.math_sdp_enabled(), flags.mem_efficient_sdp_enabled()]
+            flags.flash_sdp_enabled(), flags.math_sdp_enabled(), flags.mem_efficient_sdp_enabled(), _rank()]
+
+
+def _rank():
+    """This process's rank and how many there are: numbers that a step may ask for."""
+    dist = torch.distributed
+    there = dist.is_available() and dist.is_initialized()
+    return (dist.get_rank(), dist.get_world_size()) if there else None
 
 
 @functools.cache
@@ -107,13 +113,15 @@ def _versions():
 
 def name_of(watch, flat, spec):
     """The file of a step, without its folder, or None where in doubt or where nothing is kept."""
-    if _folder() is None or os.environ.get("TORCH_TPU_KEEP_STEPS", "0") == "0":
+    if _folder() is None or os.environ.get("TORCH_TPU_KEEP_STEPS", "0") == "0" or watch.doubts:
         return None
+    if any(fn.__code__.co_filename.startswith("<") and "__file__" not in fn.__globals__ for fn in watch.functions):
+        return None  # typed in: what runs of it cannot be told from what libraries make
     try:
         states = [[(n, key, _value(x)) for n, p in enumerate(watch.tensors.values()) for key, x in o.state.get(p, {}).items()] for o in watch.optimizers]
         rates = [[type(g.get("lr")).__name__ for g in o.param_groups] for o in watch.optimizers]
         seen = [_versions(), list(map(str, _settings())), str(spec), [_value(x) for x in flat], states, rates,
-                [(kind, name, str(key) if isinstance(key, (str, int)) else "", _value(value)) for kind, _, key, value, name in watch.places],
+                [(kind, name, _value(key), _value(value)) for kind, _, key, value, name in watch.places],
                 [_tensor(x) for x in watch.tensors.values()], [_code(fn.__code__) for fn in watch.functions]]
         text = json.dumps(seen)
     except (_Doubt, TypeError, ValueError, OSError):
@@ -127,11 +135,11 @@ _IMPORT = __import__("dis").opmap["IMPORT_NAME"]
 
 @contextlib.contextmanager
 def executed():
-    """A set of the code objects that run within; None where a profiler of the user's has the place that this needs."""
+    """{code: its globals} of what runs within; None where a profiler of the user's has the place that this needs."""
     if sys.getprofile() is not None:
         yield None
         return
-    codes = set()
+    codes = {}
     _C.note_codes(codes)
     try:
         yield codes
@@ -147,7 +155,7 @@ def _finders():
 
 def all_known(codes, watch):
     """Whether a name tells of all that ran of the user's."""
-    if codes is None:
+    if codes is None or any(fn.__code__ in codes for fn in watch.readers):
         return False
     finders = _finders()
     return {c for c in codes if is_users(c.co_filename) and c.co_filename not in finders} <= known(watch)
