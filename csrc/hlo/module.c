@@ -23,6 +23,7 @@ hlo_module *hlo_module_create(tt_error *err) {
 
 void hlo_lower_for_tpu(hlo_module *m) { m->for_tpu = true; }
 void hlo_share_lines(hlo_module *m) { m->shares = true; }
+size_t hlo_length(const hlo_module *m) { return m->text.length; }
 
 void hlo_module_destroy(hlo_module *m) {
   if (!m) return;

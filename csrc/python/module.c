@@ -7,6 +7,7 @@
 #include "graph/explain.h"
 #include "graph/graph.h"
 #include "hlo/foreign.h"
+#include "hlo/share.h"
 #include "pjrt/pjrt.h"
 #include "python/python.h"
 #include "dist/dist.h"
@@ -524,6 +525,12 @@ static PyObject *mark_absent(PyObject *self, PyObject *arg) {
   Py_RETURN_NONE;
 }
 
+static PyObject *trace_length(PyObject *self, PyObject *none) {
+  (void)self, (void)none;
+  tt_trace *t = tt_trace_current();
+  return PyLong_FromSize_t(t ? hlo_length(t->m) : 0);
+}
+
 /* shown_programs() -> [text], and no more are kept */
 static PyObject *shown_programs(PyObject *self, PyObject *none) {
   (void)self, (void)none;
@@ -607,6 +614,7 @@ static PyMethodDef methods[] = {
      "foreign_register(key, entry, text): functions in StableHLO, of which torch_tpu::foreign(args, key) calls entry"},
     {"lowers_for_tpu", lowers_for_tpu, METH_NOARGS, "whether programs that this thread makes now are for a TPU"},
     {"mark_absent", mark_absent, METH_O, "mark_absent(address): the contents of the tensor there are elsewhere"},
+    {"trace_length", trace_length, METH_NOARGS, "trace_length() -> bytes of the text of the program that this thread traces"},
     {"shown_programs", shown_programs, METH_NOARGS, "shown_programs() -> the texts kept; no more are"},
     {"set_options", set_options, METH_O, "set_options(text or None): XLA options of what this thread compiles"},
     {"graph_release", graph_release, METH_O, "graph_release(handle)"},

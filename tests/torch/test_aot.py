@@ -157,6 +157,25 @@ def test_programs_are_written_for_tpus():
     assert not re.search(r"dot_general.*-> tensor<[\dx]*i64>", made.text)
 
 
+def test_lines_of_a_program_are_the_users():
+    with aot.fake():
+        layers = nn.ModuleList([nn.Linear(16, 32), nn.Linear(32, 16)])
+
+    def step(x):
+        x = layers[0](x).relu()
+        x = layers[1](x)  # its backward is two products
+        x.sum().backward()
+
+    products = [op for op in _operations(trace.lower(trace.record(step, (torch.ones(4, 16),))).text) if op.name == "dot_general"]
+    here = step.__code__.co_firstlineno
+    assert [op.place for op in products[:2]] == [f"{__file__}:{here + 1}", f"{__file__}:{here + 2}"]
+    assert sorted(op.place for op in products[2:]) == [f"{__file__}:{here + n}" for n in (1, 2, 2)]
+
+
+def _operations(text):
+    return [kernel.op for kernel in count.Counter(text).kernels]
+
+
 def test_what_is_deferred_is_neither_shown_nor_lost():
     with torch_tpu.set_eager_mode("fuse"):
         deferred = torch.full((3, 7), 2.0, device="tpu") * 4

@@ -9,6 +9,7 @@ import traceback
 
 import torch
 
+from .._internal.places import is_users
 from . import trace
 
 @dataclasses.dataclass
@@ -40,7 +41,7 @@ class Diagnosis:
 
 def _place_of(error):
     """The innermost line outside of torch in an exception's traceback."""
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if trace.is_users(f.filename)]
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if is_users(f.filename)]
     return f"{frames[-1].filename}:{frames[-1].lineno}" if frames else ""
 
 

@@ -101,7 +101,7 @@ def _op(line, lines):
             regions.append(region)
         tail = end
         line = f"{line} {tail}"
-    place = re.search(r" loc\((.*)\)$", tail)
+    place = re.search(r' loc\("(.*)":(\d+):\d+\)$', tail)
     if place:
         tail = tail[: place.start()]
     results, operands = _VALUE.findall(left), _VALUE.findall(right.split("{")[0].split(" : ")[0])
@@ -110,4 +110,4 @@ def _op(line, lines):
     name = _NAME.match(right).group(1)
     if not arrow:  # one type for all, or those of a select: the predicate's and the rest's
         types = [types[-1]] + types[:1] + types[-1:] * 2 if name == "select" else types[:1] * (len(results) + len(operands))
-    return Op(name, results, operands, types, line, regions, place.group(1) if place else "")
+    return Op(name, results, operands, types, line, regions, ":".join(place.groups()) if place else "")

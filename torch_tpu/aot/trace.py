@@ -8,7 +8,6 @@ import contextlib
 import dataclasses
 import inspect
 import operator
-import sys
 from unittest import mock
 
 import torch
@@ -16,14 +15,12 @@ import torch.fx.traceback as fx_traceback
 from torch._prims_common import make_contiguous_strides_for
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from .. import _C
-from .._internal.places import is_users
 from .._internal.execution_mode import set_eager_mode
 from .._rolled import recording
-from . import collectives, sharded
+from . import collectives, places, sharded
 
 
 @dataclasses.dataclass
@@ -95,21 +92,6 @@ def _known_names(modules):
     return {id(sharded.local(x)): prefix + name for prefix, m in modules.items() for name, x in [*m.named_parameters(), *m.named_buffers()]}
 
 
-class _Places(TorchDispatchMode):
-    """Notes the user's innermost line, "FILE:LINE", as stack_trace of what is recorded. Backward's operators have none: autograd's threads
-    run them. And whether backward computes again what forward has (recompute): it records operators for gradients then."""
-
-    supports_higher_order_operators = True
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        frame = sys._getframe(1)
-        while frame is not None and not is_users(frame.f_code.co_filename):
-            frame = frame.f_back
-        fx_traceback.current_meta["stack_trace"] = f"{frame.f_code.co_filename}:{frame.f_lineno}" if frame else ""
-        fx_traceback.current_meta["recompute"] = torch._C._current_graph_task_id() >= 0 and torch.is_grad_enabled()
-        return func(*args, **(kwargs or {}))
-
-
 def record(fn, args, meshes=()):
     """Records a call of fn(*args), a module or a function, after one more that makes what is made once (optimizer state). Of DTensors
     it has the parts of this rank; meshes: DeviceMeshes whose groups its collectives may name, besides regular ones."""
@@ -133,7 +115,7 @@ def record(fn, args, meshes=()):
         return [sharded.local(x) for x in tree_flatten(made)[0]]
 
     def placed(*values):
-        with _Places():
+        with places.Noted():
             return call(*values)
 
     with mode, _counts_on_device(), recording():
@@ -249,11 +231,12 @@ def lower(made: Record) -> Program:
     graph = made.module.graph
     nodes = graph.find_nodes(op="placeholder")
     writes = set(_written(graph))
+    lines = places.Lines(made.module)
     at = [i for i, n in enumerate(nodes) if n in writes], [i for i, n in enumerate(nodes) if n not in writes]
     (output,) = graph.find_nodes(op="output")
     results = [n for n in output.args[0] if isinstance(n, torch.fx.Node) and n not in nodes]
     values = [n.meta["val"] for n in results]
-    places = [output.args[0].index(n) for n in results]
+    order = [output.args[0].index(n) for n in results]
 
     def trace(args):
         """Called by the native side with traced tensors: [written, read]."""
@@ -262,8 +245,8 @@ def lower(made: Record) -> Program:
             for i, x in zip(where, given):
                 arguments[i] = x
         with torch.no_grad():
-            out = made.module(*arguments)
-        torch.ops.torch_tpu.deliver([out[k].contiguous() for k in places])
+            out = lines.run(*arguments)
+        torch.ops.torch_tpu.deliver([out[k].contiguous() for k in order])
 
     handle = _C.graph_register(trace, [(str(v.dtype).removeprefix("torch."), tuple(v.shape), make_contiguous_strides_for(v.shape)) for v in values])
     operands = [[_absent(made.tensors[i]) for i in part] for part in at]
@@ -278,4 +261,4 @@ def lower(made: Record) -> Program:
             texts = _C.shown_programs()
             _C.graph_release(handle)
     named = [[(made.names[i], made.tensors[i]) for i in part] for part in at]
-    return Program(texts[-1], *named, values)
+    return Program(lines.located(texts[-1]), *named, values)
