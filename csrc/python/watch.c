@@ -2,13 +2,18 @@
  * looked through without running any of the user's code. One lookup and one comparison of pointers for each. */
 #include "python/python.h"
 
-enum { ITEM, LENGTH, ATTRIBUTE, CELL, ABSENT };
+enum { ITEM, LENGTH, ATTRIBUTE, CELL, ABSENT, KEYS };
 
-/* Numbers, strings and the like are the same if they are equal; all else only if it is the same object. */
+/* Numbers, strings and the like are the same if they are equal (numbers with a point: by their bits, as -0.0 equals 0.0 and nan nothing);
+ * all else only if it is the same object. */
 static int is_same(PyObject *now, PyObject *before) {
   if (now == before) return 1;
   if (!now || Py_TYPE(now) != Py_TYPE(before)) return 0;
-  bool plain = PyFloat_CheckExact(now) || PyLong_CheckExact(now) || PyUnicode_CheckExact(now) || PyTuple_CheckExact(now) ||
+  if (PyFloat_CheckExact(now)) {
+    double a = PyFloat_AS_DOUBLE(now), b = PyFloat_AS_DOUBLE(before);
+    return !memcmp(&a, &b, sizeof a);
+  }
+  bool plain = PyLong_CheckExact(now) || PyUnicode_CheckExact(now) || PyTuple_CheckExact(now) ||
                PyComplex_CheckExact(now) || PyBytes_CheckExact(now);
   if (PyTuple_CheckExact(now)) {
     Py_ssize_t n = PyTuple_GET_SIZE(now);
@@ -20,6 +25,19 @@ static int is_same(PyObject *now, PyObject *before) {
     return 1;
   }
   return plain ? PyObject_RichCompareBool(now, before, Py_EQ) : 0;
+}
+
+/* Whether a dict has these keys in this order. */
+static int has_keys(PyObject *dict, PyObject *keys) {
+  if (!PyDict_Check(dict) || !PyTuple_Check(keys) || PyDict_GET_SIZE(dict) != PyTuple_GET_SIZE(keys)) return 0;
+  Py_ssize_t at = 0, i = 0;
+  for (PyObject *key; i < PyTuple_GET_SIZE(keys) && PyDict_Next(dict, &at, &key, NULL); i++) {
+    Py_INCREF(key);
+    int same = is_same(key, PyTuple_GET_ITEM(keys, i));
+    Py_DECREF(key);
+    if (same != 1) return same;
+  }
+  return i == PyTuple_GET_SIZE(keys);
 }
 
 /* 1, 0, or -1 with the exception set. place: (kind, container, key, value, ...) */
@@ -66,6 +84,7 @@ static int holds(PyObject *place) {
       Py_XDECREF(now);
       return same;
     }
+    case KEYS: return has_keys(in, value);
     case CELL:
       if (PyCell_Check(in)) return is_same(PyCell_GET(in), value);
       break;

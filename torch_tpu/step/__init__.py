@@ -20,6 +20,7 @@ from .watch import Watch
 log = logging.getLogger("torch_tpu.compile")
 
 MOST = 16  # programs for arguments of one kind, before it is said that something changes all the time
+FILLS = 2  # calls that may run operator by operator, as they fill caches
 _tracing = threading.RLock()
 _GlobalState = torch._C._dynamo.guards.GlobalStateGuard
 
@@ -37,7 +38,9 @@ def _kind(x):
     """What of an argument a program is for."""
     if isinstance(x, torch.Tensor):
         return x.shape, x.stride(), x.dtype, x.device, x.requires_grad
-    if x is None or isinstance(x, (int, float, bool, str, bytes, complex, torch.dtype, torch.device)):
+    if isinstance(x, (float, complex)):
+        return type(x), repr(x)  # -0.0 equals 0.0, and nan nothing
+    if x is None or isinstance(x, (int, bool, str, bytes, torch.dtype, torch.device)):
         return type(x), x
     return id(x)
 
@@ -45,6 +48,10 @@ def _kind(x):
 def _loosely(key):
     """The kind of arguments, but for the values of numbers and for which objects they are."""
     return tuple(k[0] if isinstance(k, tuple) and len(k) == 2 and isinstance(k[0], type) else int if isinstance(k, int) else k for k in key)
+
+
+class _Unfinished(NotImplementedError):
+    again = True
 
 
 class Step:
@@ -56,6 +63,7 @@ class Step:
         self.fn, self.fullgraph = fn, fullgraph
         self.known = {}  # kind of the arguments -> [(state of torch, Program)], the one used last first
         self.refused = {}
+        self.filled = {}  # kind of the arguments -> how many calls have changed what Python keeps
         self.kinds = {}  # kind of the arguments but for numbers -> how many programs
 
     @property
@@ -116,6 +124,9 @@ class Step:
                 undo()
             if not isinstance(e, NotImplementedError):
                 raise
+            if getattr(e, "again", False) and not self.fullgraph and self.filled.get(key, 0) < FILLS:  # it may have kept something that it finds from now on
+                self.filled[key] = self.filled.get(key, 0) + 1
+                return self.fn(*args, **kwargs)
             return self._eagerly(key, e, args, kwargs)
         if not program.once:
             self.known[key] = [(state, program), *self.known.get(key, ())]
@@ -123,7 +134,8 @@ class Step:
 
     def _eagerly(self, key, why, args, kwargs):
         if self.fullgraph:
-            raise RuntimeError(f"compile_step: {self.__name__} is not one program: {why}") from why
+            hint = "; call the function itself once if this is but a cache" if getattr(why, "again", False) else ""
+            raise RuntimeError(f"compile_step: {self.__name__} is not one program: {why}{hint}") from why
         result = self.fn(*args, **kwargs)  # what is wrong with it itself it says now
         self.refused[key] = str(why)
         self.known.pop(key, None)
@@ -136,6 +148,11 @@ class Step:
             watch = Watch([self.fn, *(x for x in flat if not isinstance(x, torch.Tensor))])
         except Exception as e:
             raise NotImplementedError(f"what it refers to cannot be watched: {e}") from e
+        unwatched = watch.unwatched()
+        if unwatched is not None:
+            raise NotImplementedError(unwatched)
+        if any(torch.nn.parameter.is_lazy(x) for x in watch.tensors.values()):
+            raise _Unfinished("parameters have no shapes yet")
         _counts_to_device(watch.optimizers)
         name = stored.name_of(watch, flat, spec)
         recipe = stored.load(name)

@@ -10,6 +10,7 @@ import contextlib
 import functools
 import random
 import sys
+import types
 from collections import OrderedDict
 from unittest import mock
 
@@ -24,7 +25,7 @@ from .. import _C
 from ..aot.trace import _lifted, _written
 from ..compile.program import root_of
 from .program import NAMES, Rate, Recipe
-from .watch import ABSENT, ATTRIBUTE, CELL, ITEM, LENGTH, Watch
+from .watch import _PLAIN, ABSENT, ATTRIBUTE, CELL, ITEM, KEYS, LENGTH, Watch
 
 aten = torch.ops.aten
 _INIT = "torch_tpu_init"  # notes in a node's meta that an optimizer was making its state
@@ -45,7 +46,9 @@ class Refused(NotImplementedError):
 
 
 class ChangesPython(Refused):
-    """The step does what only Python does, whatever its learning rates are."""
+    """The step does what only Python does, whatever its learning rates are. Where it fills a cache it will not do so again."""
+
+    again = True
 
 
 class _OnlyDevice(TorchDispatchMode):
@@ -74,6 +77,10 @@ class _Fakes(FakeTensorMode):
 
     def _fake(self, x):
         return x if isinstance(x, FakeTensor) else self.from_tensor(x)
+
+
+def _not_printed(x, **kwargs):
+    raise Refused("the step prints a tensor")
 
 
 @contextlib.contextmanager
@@ -129,7 +136,11 @@ class _Before:
         self.containers = [(c, _copy(c)) for c in {**held, **watch.objects}.values()]
         self.objects = [(c, dict(c)) for c in watch.objects.values()]
         self.had = {id(now): was for now, was in self.objects}
-        self.random = _random_numbers()
+        self.caches = [(f, f.cache_info().misses) for f in watch.caches]
+
+    def filled(self):
+        """Functions whose results were kept."""
+        return [f for f, misses in self.caches if f.cache_info().misses != misses]
 
     def changed_attributes(self):
         """(dict of an object, key) of each attribute that is not what it was, of those that nobody mentions too."""
@@ -139,9 +150,8 @@ class _Before:
                     yield now, key
 
     def restore(self):
-        for put_back, now, state in zip(_SET_RANDOM, _random_numbers(), self.random):
-            if state is not None and not _same_state(now, state):
-                put_back(state)
+        for f in self.filled():
+            f.cache_clear()
         for p, grad in self.grads:
             p.grad = grad
         for o, state in self.states:
@@ -210,6 +220,24 @@ def _random_numbers():
     return random.getstate(), torch.get_rng_state(), torch.tpu.get_rng_state(), _numpy().get_state() if _numpy() else None
 
 
+@contextlib.contextmanager
+def _no_random_numbers():
+    """Refuses what draws on the host, or sets a seed. Meanwhile all generators stand elsewhere, as who sets the same seed in each call leaves them
+    as they were."""
+    before = _random_numbers()
+    for draw in (random.random, lambda: torch.rand(1), lambda: torch.tpu.manual_seed(0x7D1A), lambda: _numpy() and _numpy().random()):
+        draw()
+    begun = _random_numbers()
+    try:
+        yield
+        if not all(map(_same_state, begun, _random_numbers())):
+            raise ChangesPython("the step draws random numbers on the host, or sets a seed")
+    finally:
+        for put_back, state in zip(_SET_RANDOM, before):
+            if state is not None:
+                put_back(state)
+
+
 def _same_state(a, b):
     if isinstance(a, torch.Tensor):
         return torch.equal(a, b)
@@ -238,14 +266,14 @@ def _check_python(before, bound):
     """Python's state has to be after the call what it was before: the next one will not run Python."""
     anew = {(id(container), key) for kind, container, key, _ in bound if kind == "item"}
     appeared = {i for i, _ in anew}
-    kept = [p for p in before.watch.places if (id(p[1]), p[2]) not in anew and not (p[0] == LENGTH and id(p[1]) in appeared)]
+    kept = [p for p in before.watch.places if (id(p[1]), p[2]) not in anew and not (p[0] in (LENGTH, KEYS) and id(p[1]) in appeared)]
     at = _C.first_changed(kept)
     changed = kept[at][4] if at is not None else None
     changed = changed or next((key for held, key in before.changed_attributes() if (id(held), key) not in anew), None)
+    if before.filled():
+        changed = f"the cache of {before.filled()[0].__name__}"
     if changed is not None:
         raise ChangesPython(f"the step changes {changed}, which only Python does; do that outside of it")
-    if not all(map(_same_state, before.random, _random_numbers())):
-        raise ChangesPython("the step draws random numbers on the host, or sets a seed")
     if any(group["lr"] is not rate for group, rate in before.rates):
         raise Refused("the step changes a learning rate; step the scheduler outside of it")
     for o, states in before.states:
@@ -345,15 +373,19 @@ class Recording:
                 elif isinstance(x, FakeTensor):
                     self.results.append(("new", len(new)))
                     new.append(x.detach())
-                else:
+                elif isinstance(x, (torch.Tensor, type, types.FunctionType, *_PLAIN)):
                     self.results.append(("as it is", x))
+                else:
+                    raise Refused(f"the step returns an object of class {type(x).__qualname__}")
             self.bound = _bound(self.before)
             return new + [x for *_, x in self.bound]
 
         with contextlib.ExitStack() as stack:
+            stack.enter_context(_no_random_numbers())
             stack.enter_context(mode)
             stack.enter_context(_optimizers(self.watch.optimizers, [rate for *_, rate in self.rates.values()]))
             stack.enter_context(mock.patch.object(torch.compiler, "_is_compiling_flag", True))
+            stack.enter_context(mock.patch.object(torch.Tensor, "__repr__", _not_printed))
             stack.enter_context(_random_states())
             stack.enter_context(fx_traceback.preserve_node_meta())
             module = make_fx(self._guarded(call), tracing_mode="real")(*fakes)

@@ -14,6 +14,7 @@ import array
 import builtins
 import collections
 import collections.abc
+import contextvars
 import dis
 import enum
 import functools
@@ -31,7 +32,7 @@ from torch import nn
 from .. import _C
 from .._internal.places import is_users
 
-ITEM, LENGTH, ATTRIBUTE, CELL, ABSENT = range(5)  # as csrc/python/watch.c has them
+ITEM, LENGTH, ATTRIBUTE, CELL, ABSENT, KEYS = range(6)  # as csrc/python/watch.c has them
 # Places: of all, and more for each module, tensor and optimizer. Each costs some 20 ns in every call.
 MOST, MOST_OF_EACH = 4_000, 48
 
@@ -42,11 +43,13 @@ _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_
 _IN_BACKWARD = ("_backward_hooks", "_backward_pre_hooks")
 _PARTS = ("_parameters", "_buffers", "_modules")
 _BY_NAME = {"getattr", "hasattr", "setattr", "delattr", "attrgetter", "vars", "__dict__"}
+_BY_TEXT = {"globals", "eval", "exec"}
 _IMPLIED = {"forward", "backward", "setup_context"}  # called by torch, whoever mentions them
-_STATEFUL = (collections.deque, collections.abc.Iterator, bytearray, array.array, random.Random)
+_STATEFUL = (collections.deque, collections.abc.Iterator, bytearray, memoryview, array.array, random.Random, contextvars.ContextVar)
 _OF_NUMPY = {"ndarray", "memmap", "Generator", "RandomState"}
 _SLOTS = (types.MemberDescriptorType, types.GetSetDescriptorType)
 _DESCRIPTORS = (property, staticmethod, classmethod, functools.cached_property)
+_AS_THEY_ARE = {"typing", "types", "functools", "inspect", "re", "pathlib", "enum", "importlib", "datetime", "contextlib"}  # of the standard library
 _OF_TORCH = (torch._ops.OpOverload, torch._ops.OpOverloadPacket, torch._ops._OpNamespace, torch._ops._Ops)
 
 
@@ -94,6 +97,22 @@ def _origin_of_class(cls):
     return _origin_of_module(module)
 
 
+def _is_standard(cls):
+    """Whether instances are the standard library's, of what may hold other objects."""
+    module = cls.__module__.partition(".")[0]
+    return cls is types.SimpleNamespace or (module in sys.stdlib_module_names and module not in _AS_THEY_ARE)
+
+
+def _imported_by(fn):
+    """The modules that a function's code may import, of those that are there."""
+    package = (fn.__globals__.get("__package__") or "").split(".")
+    for name in sorted(_names_in(fn.__code__)):
+        for depth in range(len(package) + 1):
+            found = sys.modules.get(".".join([*package[:depth], name]).strip("."))
+            if isinstance(found, types.ModuleType):
+                yield found
+
+
 def functions_of(cls):
     """(name, function) of the user's functions that a class has, in an order that is the same in each process."""
     for base in cls.__mro__:
@@ -130,6 +149,14 @@ def _variables_in(code):
     return found.union(*(_variables_in(c) for c in code.co_consts if isinstance(c, types.CodeType)))
 
 
+def _words_in(code):
+    return {word for text in _variables_in(code) for word in re.findall(r"\w+", text)}
+
+
+def _imports(code):
+    return dis.opmap["IMPORT_NAME"] in code.co_code[::2] or any(_imports(c) for c in code.co_consts if isinstance(c, types.CodeType))
+
+
 _SHIFT = 1 if sys.version_info >= (3, 11) else 0  # of LOAD_GLOBAL's argument, whose lowest bit says something else
 
 
@@ -158,6 +185,7 @@ class Watch:
         self.functions = []  # of the user's, that can be reached
         self._unwatched, self.readers = [], []  # readers: functions that may read the environment
         self.objects, self.classes, self.globals, self.doubts = {}, {}, {}, []
+        self.caches = []  # functions with functools.lru_cache
         self._seen, self._kept, self._names, self._objects = set(), [], set(_IMPLIED), []
         self._large = 0  # modules, tensors and optimizers
         for x in (*roots, *more):
@@ -182,12 +210,16 @@ class Watch:
         at = _C.first_changed(self.places)
         return None if at is None else self.places[at][4]
 
-    def unwatched(self, codes):
-        """Why the function cannot be watched, or None. codes: what ran of it, or None where nobody knows."""
+    def unwatched(self, codes=None):
+        """Why the function cannot be watched, or None. codes: what ran of it; None: before it runs, which would advance iterators."""
         for name, kind in self._unwatched:
             last = re.sub(r"\[.*?\]", "", name).rpartition(".")[2]
-            who = [fn.__code__ for fn in self.functions if last in _names_in(fn.__code__) or last in fn.__code__.co_freevars]
-            if codes is None or not who or any(c in codes for c in who):
+            who = [fn for fn in self.functions if last in _names_in(fn.__code__) or last in fn.__code__.co_freevars]
+            if codes is None:
+                counts = kind not in _OF_NUMPY and any(_origin(fn) is Origin.OWN for fn in who)
+            else:
+                counts = not who or any(fn.__code__ in codes for fn in who)
+            if counts:
                 return f"{name} is a {kind}, whose changes cannot be watched"
         return None
 
@@ -266,18 +298,26 @@ class Watch:
             if of_numpy or (isinstance(x, _STATEFUL) and not isinstance(x, io.IOBase)):
                 self._unwatched.append((name, type(x).__name__))
                 return
-            self._visit(vars(x).get("__wrapped__") if hasattr(x, "__dict__") else None, name)  # lru_cache
+            if isinstance(x, functools._lru_cache_wrapper):
+                self.caches.append(x)
+                self._visit(x.__wrapped__, name)
+                return
             self._object(x, name)
 
     def _object(self, x, name):
         """Of any class: its methods, and later its attributes."""
         held = getattr(x, "__dict__", None)
         whose = _origin_of_class(type(x))
-        if isinstance(held, dict) and (whose or type(x).__module__.startswith(("torch.optim", "torch.amp"))):
+        if whose is Origin.OWN:
+            self.note(ATTRIBUTE, x, "__class__", type(x), f"the class of {name}")
+        standard = isinstance(held, dict) and not whose and _is_standard(type(x))
+        if isinstance(held, dict) and (whose or standard or type(x).__module__.startswith(("torch.optim", "torch.amp"))):
             self.objects[id(held)] = held
             self.note(LENGTH, held, None, len(held), f"the attributes of {name}")
         if isinstance(held, dict) or whose:
             self._objects.append((x, name))
+        if standard and not isinstance(x, (list, dict)):
+            self._items(held, name)
         self._class(type(x))
 
     def _tensor(self, x, name):
@@ -295,7 +335,10 @@ class Watch:
                     self.doubts.append("a hook runs in backward")
 
     def _items(self, x, name):
-        self.note(LENGTH, x, None, len(x), f"the length of {name}")
+        if isinstance(x, dict) and len(x) > 1:
+            self.note(KEYS, x, None, tuple(dict.keys(x)), f"the keys of {name}")
+        else:
+            self.note(LENGTH, x, None, len(x), f"the length of {name}")
         for key, value in list(dict.items(x) if isinstance(x, dict) else enumerate(x)):
             self.note(ITEM, x, key, value, f"{name}[{key!r}]")
             self._visit(value, f"{name}[{key!r}]")
@@ -321,7 +364,7 @@ class Watch:
         if whose is Origin.PACKAGE:
             for found in sorted(_globals_of(fn.__code__)):
                 value = fn.__globals__.get(found)
-                if isinstance(value, (types.FunctionType, type, nn.Module, torch.Tensor)):
+                if isinstance(value, (types.FunctionType, functools._lru_cache_wrapper, type, nn.Module, torch.Tensor)):
                     self._visit(value, found)
             return
         self._objects.append((fn, name))
@@ -332,7 +375,10 @@ class Watch:
         for part in ("__defaults__", "__kwdefaults__"):
             self.note(ATTRIBUTE, fn, part, getattr(fn, part), f"the defaults of {name}")
             self._visit(getattr(fn, part), name)
-        for found in sorted(_globals_of(fn.__code__)):
+        if _imports(fn.__code__):
+            for module in _imported_by(fn):
+                self._visit(module, module.__name__)
+        for found in sorted(_globals_of(fn.__code__) | (_words_in(fn.__code__) & fn.__globals__.keys() if names & _BY_TEXT else set())):
             if found in fn.__globals__:
                 value = fn.__globals__[found]
                 self.note(ITEM, fn.__globals__, found, value, found)
@@ -414,6 +460,7 @@ class Watch:
         self.note(LENGTH, held, None, len(held), f"the attributes of {name}")
         if _origin_of_class(type(m)):
             self._objects.append((m, name))
+            self.note(ATTRIBUTE, m, "__class__", type(m), f"the class of {name}")
             self.note(ITEM, held, "training", m.training, f"{name}.training")
             return
         for key, value in list(held.items()):

@@ -1,0 +1,188 @@
+"""torch_tpu.compile_step: whatever a step refers to in Python, its calls give what the function itself gives, and no fake tensor is left anywhere."""
+import collections
+import contextvars
+import dataclasses
+import functools
+import queue
+import sys
+import types
+import warnings
+import weakref
+
+import pytest
+import torch
+from torch import nn
+from torch._subclasses.fake_tensor import FakeTensor
+
+import torch_tpu
+
+
+def first(x):
+    assert type(x) is not FakeTensor
+    return x.flatten()[0].item()
+
+
+def same_as_eager(make, change=lambda: None, programs=None):
+    """make() -> (function of a tensor, what it fills or None), new at each call. Both are called before and after the change. programs: how many
+    there are afterwards."""
+    x = torch.full((2, 3), 2.0, device="tpu")
+    (fn, filled), (eager, _) = make(), make()
+    step = torch_tpu.compile_step(fn)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        for what in (lambda: None, lambda: None, lambda: None, change, lambda: None):
+            what()
+            assert first(step(x)) == pytest.approx(first(eager(x)))
+    assert not any(isinstance(x, FakeTensor) for x in filled or ())
+    assert programs is None or step.programs == programs, step.refused
+
+
+SPACE, BAG, VARIABLE, TABLE = types.SimpleNamespace(a=1.0), {"a": 1.0, "b": 3.0}, contextvars.ContextVar("variable", default=1.0), {}
+SCALE = 2.0
+SETTINGS = types.ModuleType("torch_tpu_test_settings")
+SETTINGS.__file__, SETTINGS.SCALE = "/nowhere/settings.py", 2.0
+
+
+class Key:
+    pass
+
+
+KEY = Key()
+WEAK = weakref.WeakKeyDictionary({KEY: 2.0})
+
+
+class One:
+    factor = 1.0
+
+
+class Other(One):
+    factor = 4.0
+
+
+@functools.singledispatch
+def factor_for(x):
+    return 2.0
+
+
+def imports(x):
+    from torch_tpu_test_settings import SCALE
+
+    return x * SCALE
+
+
+def changing(case):
+    """(function, change, programs)."""
+    one = One()
+    return {
+        "an attribute appears": (lambda x: x * getattr(SPACE, "more", 2.0), lambda: setattr(SPACE, "more", 3.0), 2),
+        "the order of a dict": (lambda x: x * list(BAG.values())[0], lambda: BAG.update(a=BAG.pop("a")), 2),
+        "a context variable": (lambda x: x * VARIABLE.get(), lambda: VARIABLE.set(5.0), 0),
+        "globals()": (lambda x: x * globals()["SCALE"], lambda: globals().update(SCALE=7.0), 2),
+        "eval()": (lambda x: x * eval("SCALE + 1"), lambda: globals().update(SCALE=9.0), 2),
+        "an import": (imports, lambda: setattr(SETTINGS, "SCALE", 4.0), 2),
+        "a class of an object": (lambda x: x * one.factor, lambda: setattr(one, "__class__", Other), 2),
+        "a weak dict": (lambda x: x * WEAK[KEY], lambda: WEAK.update({KEY: 6.0}), 2),
+        "overloads": (lambda x: x * factor_for(3), lambda: factor_for.register(int, lambda x: 5.0), None),
+    }[case]
+
+
+@pytest.mark.parametrize("case", ["an attribute appears", "the order of a dict", "a context variable", "globals()", "eval()", "an import",
+                                  "a class of an object", "a weak dict", "overloads"])
+def test_what_changes_is_seen(case, monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch_tpu_test_settings", SETTINGS)
+    fn, change, programs = changing(case)
+    same_as_eager(lambda: (fn, None), change, programs)
+
+
+@functools.lru_cache
+def kept(n):
+    return torch.full((n,), 2.0, device="tpu")
+
+
+def filling(case):
+    """(function, what it fills)."""
+    lines, layer = [], nn.Identity()
+    if case == "lru_cache":
+        kept.cache_clear()
+        return lambda x: x * kept(3), [kept(3)]
+    if case == "a table":
+
+        def fn(x, table={}):
+            if "mask" not in table:
+                table["mask"] = torch.full((3,), 2.0, device="tpu")
+            return x * table["mask"]
+
+        return fn, fn.__defaults__[0].values()
+    if case == "cached_property":
+
+        class Layer(nn.Module):
+            @functools.cached_property
+            def tensor(self):
+                return torch.full((3,), 2.0, device="tpu")
+
+            @functools.cached_property
+            def number(self):
+                return 3.0
+
+            def forward(self, x):
+                return x * self.tensor * self.number
+
+        layer = Layer()
+        return layer, vars(layer).values()
+    if case == "a queue":
+        waiting = queue.Queue()
+        return lambda x: (waiting.put(x * 2), x * waiting.qsize())[1], waiting.queue
+    if case == "a deque":
+        last = collections.deque(maxlen=2)
+        return lambda x: (last.append(x * 2), x * len(last))[1], last
+    if case == "a hook's list":
+        layer.register_forward_hook(lambda module, given, result: lines.append(result))
+        return lambda x: layer(x) * len(lines), lines
+    if case == "an iterator":
+        numbers = iter(range(9))
+        return lambda x: x * next(numbers), None
+    if case == "a counter":
+        layer.calls = 0
+
+        def counted(x):
+            layer.calls += 1
+            return x * layer.calls
+
+        return counted, None
+    return {"print": lambda x: (lines.append(f"{x}"), x)[1]}[case], lines
+
+
+@pytest.mark.parametrize("case,programs", [("lru_cache", 1), ("a table", 1), ("cached_property", 1), ("a queue", 0), ("a deque", 0), ("a hook's list", 0),
+                                           ("an iterator", 0), ("a counter", 0), ("print", 0)])
+def test_what_a_step_fills(case, programs):
+    same_as_eager(lambda: filling(case), programs=programs)
+
+
+def test_parameters_without_shapes():
+    layer = nn.LazyLinear(4).to("tpu")
+    step = torch_tpu.compile_step(lambda x: layer(x))
+    for _ in range(3):
+        x = torch.randn(2, 3, device="tpu")
+        torch.testing.assert_close(step(x), layer(x).detach())
+    assert step.programs == 1
+
+
+def test_zeros_of_both_signs_and_nan_are_numbers():
+    step = torch_tpu.compile_step(lambda x, zero: 1 / (x * zero))
+    x = torch.ones(2, device="tpu")
+    assert [step(x, zero)[0].item() for zero in (0.0, -0.0)] == [float("inf"), -float("inf")]
+    for _ in range(3):
+        step(x, float("nan"))
+    assert step.programs == 3
+
+
+@dataclasses.dataclass
+class Result:
+    loss: object
+
+
+def test_objects_that_a_step_returns_hold_what_it_computed():
+    step = torch_tpu.compile_step(lambda x: Result(x * 2))
+    with pytest.warns(UserWarning, match="returns an object of class Result"):
+        for _ in range(2):
+            assert first(step(torch.ones(2, device="tpu")).loss) == 2
