@@ -5,8 +5,12 @@
 // were when the collective was called. Where one fails, the error says where every rank is (watch.h).
 #include <pybind11/pybind11.h>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+#include <torch/csrc/distributed/c10d/reducer_timer.hpp>
 #include <torch/csrc/utils/pybind.h>
+#include <torch/library.h>
 #include <ATen/Functions.h>
+#include <algorithm>
 #include "dist/dist.h"
 #include "dist/lend.h"
 #include "dist/reduction.h"
@@ -118,6 +122,10 @@ private:
 // What only moves is moved as bytes, whatever it is.
 static at::Tensor bytes(const at::Tensor &host) { return host.reshape({host.numel()}).view(at::kByte); }
 
+static bool all_like(const Tensors &tensors, const at::Tensor &one) {
+  return std::all_of(tensors.begin(), tensors.end(), [&](const at::Tensor &t) { return t.nbytes() == one.nbytes(); });
+}
+
 static void check_single(const char *op, const Tensors &tensors) {
   TORCH_CHECK(tensors.size() == 1, "ProcessGroupTPU::", op, ": expected one tensor, got ", tensors.size());
 }
@@ -142,9 +150,8 @@ public:
     host_->shutdown();
   }
   bool supportsSplitting() const override { return host_->supportsSplitting(); }
-  c10d::ErrorType getError() override {
-    return c10d::ErrorType::SUCCESS;
-  } // failures are raised where they are waited for
+  // Failures are raised where they are waited for.
+  c10d::ErrorType getError() override { return c10d::ErrorType::SUCCESS; }
 
   c10::intrusive_ptr<Backend> split(const c10::intrusive_ptr<c10d::Store> &store, const std::vector<int> &ranks,
                                     const c10::intrusive_ptr<Options> &opts) override {
@@ -195,10 +202,9 @@ public:
   WorkPtr allgather(std::vector<Tensors> &outputs, Tensors &inputs, const c10d::AllgatherOptions &opts) override {
     check_single("allgather", inputs);
     uint64_t number = record_->begin("all_gather", inputs);
-    bool even = true; // Gloo gathers equal sizes; a broadcast by each rank takes any
-    for (const at::Tensor &t : outputs.at(0)) even = even && t.nbytes() == inputs[0].nbytes();
     std::vector<End> ends;
-    if (!even) return uneven_allgather(outputs[0], inputs[0], opts, number);
+    // Gloo gathers equal sizes; a broadcast by each rank takes any.
+    if (!all_like(outputs.at(0), inputs[0])) return uneven_allgather(outputs[0], inputs[0], opts, number);
     std::vector<Tensors> host = {fill(outputs[0], &ends)};
     Tensors in = read(inputs);
     return collective(OpType::ALLGATHER, number, {host_->allgather(host, in, opts)}, ends, outputs[0]);
@@ -236,6 +242,7 @@ public:
   // ---- reductions ----
   WorkPtr allreduce(Tensors &tensors, const c10d::AllreduceOptions &opts) override {
     check_single("allreduce", tensors);
+    if (tensors[0].is_sparse()) return sparse_allreduce(tensors[0], opts);
     return reduce_all(tensors, opts, OpType::ALLREDUCE, record_->begin("all_reduce", tensors));
   }
 
@@ -263,10 +270,7 @@ public:
     uint64_t number = record_->begin("reduce_scatter", outputs);
     const Tensors &parts = inputs.at(0);
     TORCH_CHECK(parts.size() == static_cast<size_t>(size_), "expected as many inputs as ranks");
-    bool even = true;
-    for (const at::Tensor &t : parts) even = even && t.sizes() == outputs[0].sizes();
-    Reduction how(opts.reduceOp, outputs[0].scalar_type(), size_);
-    if (!even) return uneven_reduce_scatter(outputs[0], parts, opts, number);
+    if (!all_like(parts, outputs[0])) return uneven_reduce_scatter(outputs[0], parts, opts, number);
     Tensors flat;
     for (const at::Tensor &t : parts) flat.push_back(readable(t).reshape({t.numel()}));
     return scatter_reduced({outputs[0]}, {at::cat(flat)}, opts, OpType::REDUCE_SCATTER, number);
@@ -420,6 +424,18 @@ private:
     return collective(type, number, works, ends, tensors);
   }
 
+  // Gloo adds up whatever elements the ranks have.
+  WorkPtr sparse_allreduce(const at::Tensor &t, const c10d::AllreduceOptions &opts) {
+    uint64_t number = record_->begin("all_reduce, sparse,", {t});
+    Tensors host = {t.cpu()};
+    WorkPtr work = host_->allreduce(host, opts);
+    End end = [t, host](bool filled) {
+      at::NoGradGuard no_grad;
+      if (filled) at::Tensor(t).copy_(host[0].coalesce());
+    };
+    return collective(OpType::_ALLREDUCE_SPARSE, number, {std::move(work)}, {std::move(end)}, {t});
+  }
+
   // inputs: on the host, a part for each rank. Each rank gets all ranks' values of its part and combines them: half of
   // what a reduction of all parts everywhere would move, and in the same order wherever it is done.
   WorkPtr scatter_reduced(const Tensors &outputs, const Tensors &inputs, const c10d::ReduceScatterOptions &opts,
@@ -500,7 +516,40 @@ private:
   std::shared_ptr<Record> record_;
 };
 
+// ---- what DDP logs of its iterations ----
+// Times of the host: what is asked of the device runs on after they are taken, and events would end a window of records.
+class HostTimer final : public c10d::Timer {
+public:
+  explicit HostTimer(c10::Device) {}
+  std::optional<int64_t> measureDifference(Event start, Event end) override {
+    int64_t from = getTimeRef(start), to = getTimeRef(end);
+    return to < from ? std::nullopt : std::optional(to - from); // under no_sync some ends are never reached
+  }
+};
+
+// c10d knows of sparse tensors on the CPU and CUDA only.
+static std::tuple<Tensors, WorkPtr> allreduce_sparse(at::TensorList tensors,
+                                                     const c10::intrusive_ptr<c10d::ProcessGroup> &group,
+                                                     const c10::intrusive_ptr<c10d::ReduceOp> &op,
+                                                     const std::optional<at::Tensor> &indices, bool async_op,
+                                                     int64_t timeout) {
+  Tensors all = tensors.vec();
+  c10d::AllreduceOptions opts;
+  opts.reduceOp = *op;
+  opts.timeout = std::chrono::milliseconds(timeout);
+  opts.sparseIndices = indices;
+  opts.asyncOp = async_op;
+  WorkPtr work = group->getBackend(kTpu)->allreduce(all, opts);
+  return {std::move(all), std::move(work)};
+}
+
+TORCH_LIBRARY_IMPL(c10d, SparsePrivateUse1, m) { m.impl("allreduce_", allreduce_sparse); }
+
 } // namespace tpu
+
+namespace c10d {
+C10_REGISTER_TYPED_CLASS(TimerRegistry, tpu::kTpu, tpu::HostTimer)
+}
 
 void *dist_backend(void *host, void *store, void *ranks, const char *name) {
   namespace py = pybind11;

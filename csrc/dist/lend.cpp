@@ -62,6 +62,8 @@ static void adopt(const at::Tensor &t, const at::Tensor &host) {
 }
 
 // The buffer of s, taken out of it, if it is nobody else's and lies in the host's memory; else NULL and s as it was.
+// Programs that read it have ended then: what is under way is waited for, and its failure raised here; those that leave
+// no event to wait for are known to end inside Execute (pjrt/executable.c).
 static tt_buffer *take(tt_storage *s, void **data) {
   bool lent = false;
   tt_storage_settle(s);
@@ -70,7 +72,7 @@ static tt_buffer *take(tt_storage *s, void **data) {
   tt_error err{};
   tt_code code = TT_OK;
   bool ours = tt_buffer_unique(b) && tt_buffer_bytes(b) == tt_storage_bytes(s);
-  if (ours) code = tt_client_synchronize(client(), tt_storage_device(s), &err); // programs may still be reading it
+  if (ours) code = tt_client_synchronize(client(), tt_storage_device(s), &err);
   if (ours && !code && (*data = tt_buffer_host_address(b))) return b;
   tt_storage_put(s, b);
   check(code, err);

@@ -87,19 +87,26 @@ static Watch &the() { // never destroyed: its thread may outlive what is torn do
   return (void)at_exit, w;
 }
 
-static std::string key_of(int64_t question, int64_t rank) {
-  return "tpu_dist/at/" + std::to_string(question) + "/" + std::to_string(rank);
-}
+// One key for each rank, so that answers do not pile up in the store: the number of the question, then a line a group.
+static std::string key_of(int64_t rank) { return "tpu_dist/at/" + std::to_string(rank); }
 static const char counter[] = "tpu_dist/questions";
 
 static void answer(Watch &w, c10d::Store &store, int64_t question) {
-  std::string all;
+  std::string all = std::to_string(question) + "\n";
   {
     std::lock_guard<std::mutex> guard(w.lock);
     for (const auto &weak : w.records)
       if (auto r = weak.lock()) all += r->group + "\t" + r->text() + "\n";
   }
-  store.set(key_of(question, w.me), std::vector<uint8_t>(all.begin(), all.end()));
+  store.set(key_of(w.me), std::vector<uint8_t>(all.begin(), all.end()));
+}
+
+// What a rank has said, if it is about this question or a later one; else empty.
+static std::string answer_of(c10d::Store &store, int64_t question, int64_t rank) {
+  if (!store.check({key_of(rank)})) return "";
+  std::vector<uint8_t> bytes = store.get(key_of(rank));
+  std::string all(bytes.begin(), bytes.end());
+  return std::strtoll(all.c_str(), nullptr, 10) >= question ? all.substr(all.find('\n')) : "";
 }
 
 // One round: false when nobody can ask any more.
@@ -112,7 +119,7 @@ static bool look(Watch &w) {
   }
   try {
     int64_t now = w.store->add(counter, 0);
-    for (; w.seen < now; w.seen++) answer(w, *w.store, w.seen + 1);
+    if (w.seen < now) answer(w, *w.store, w.seen = now);
   } catch (const std::exception &) {
     return false; // the store has ended
   }
@@ -156,9 +163,9 @@ std::shared_ptr<Record> watch(std::string group, std::vector<int64_t> ranks, int
 }
 
 static std::string line_of(const std::string &text, const std::string &group) {
-  size_t at = text.find(group + "\t");
-  if (at == std::string::npos || (at && text[at - 1] != '\n')) return "has no such group";
-  at += group.size() + 1;
+  size_t at = text.find("\n" + group + "\t");
+  if (at == std::string::npos) return "has no such group";
+  at += group.size() + 2;
   return text.substr(at, text.find('\n', at) - at);
 }
 
@@ -185,10 +192,9 @@ std::string where_all_are(const Record &of) {
     auto until = Clock::now() + milliseconds(3500 + 2 * world);
     while (answers.size() < of.ranks.size() && Clock::now() < until) {
       for (int64_t rank : of.ranks)
-        if (!answers.count(rank) && store->check({key_of(question, rank)})) {
-          std::vector<uint8_t> bytes = store->get(key_of(question, rank));
-          answers[rank] = line_of(std::string(bytes.begin(), bytes.end()), of.group);
-        }
+        if (!answers.count(rank))
+          if (std::string said = answer_of(*store, question, rank); !said.empty())
+            answers[rank] = line_of(said, of.group);
       if (answers.size() < of.ranks.size()) std::this_thread::sleep_for(milliseconds(100));
     }
   } catch (const std::exception &) {

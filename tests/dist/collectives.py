@@ -185,3 +185,24 @@ def copies(rank):
     t.add_(1)  # the memory is the device's as ever
     same(t[-2:], torch.full((2,), 2.0 * dist.get_world_size() + 1))
     return {k: after[k] - before[k] for k in ("bytes_to_device", "bytes_from_device", "executions")}
+
+
+def sparse(rank):
+    n = dist.get_world_size()
+    t = torch.sparse_coo_tensor([[0, rank]], [1.0, 2.0], (n,)).to("tpu")
+    dist.all_reduce(t)
+    same(t.to_dense(), torch.tensor([n + 2.0] + [2.0] * (n - 1)))
+
+
+def monitored(rank):
+    from datetime import timedelta
+    dist.monitored_barrier(timeout=timedelta(seconds=20))
+    group = dist.new_group([0, 1])
+    if rank == 0:
+        try:
+            dist.monitored_barrier(group, timedelta(seconds=1))
+        except RuntimeError as e:
+            assert "Rank 1 failed to pass monitoredBarrier" in str(e), str(e)
+        else:
+            raise AssertionError("rank 1 was not missed")
+    dist.barrier()
