@@ -46,7 +46,7 @@ def packed(results, schema):
     """A list of tensors as the schema returns them."""
     returns = schema.returns
     if len(returns) == 1:
-        return list(results) if "[]" in str(returns[0].type) else results[0]
+        return list(results) if isinstance(returns[0].type, torch.ListType) else results[0]
     return tuple(results)
 
 
@@ -73,13 +73,13 @@ class Kernel:
         self._library = torch.library.Library(namespace, "FRAGMENT")
         self._library.define(f"{base}{schema}")
         self.op = getattr(getattr(torch.ops, namespace), base).default
-        self._differentiable = False
+        self._backward = self._setup_context = None
         torch.library.register_fake(name, self._fake, lib=self._library)
         self._library.impl(base, self._on_cpu, "CPU")
         DECOMPOSITIONS[self.op] = self._lower
 
     def __call__(self, *args, **kwargs):
-        if self._differentiable and not torch.compiler.is_compiling() and not (
+        if self._backward and not torch.compiler.is_compiling() and not (
                 torch.is_grad_enabled() and any(x.requires_grad for x in tensors_of((*args, *kwargs.values())))):
             with torch._C._AutoDispatchBelowAutograd():  # no Python of torch.library's on the way
                 return self._run(args, kwargs)
@@ -98,9 +98,17 @@ class Kernel:
         return f"<kernel {self.name}{str(self.op._schema).removeprefix(self.name)}>"
 
     def register_autograd(self, backward, *, setup_context=None):
-        """As torch.library.register_autograd: backward(ctx, *gradients) -> gradients of all arguments."""
-        torch.library.register_autograd(self.name, backward, setup_context=setup_context, lib=self._library)
-        self._differentiable = True
+        """As torch.library.register_autograd: backward(ctx, *gradients) -> gradients of all arguments. The last one holds."""
+        first, self._backward, self._setup_context = self._backward is None, backward, setup_context
+        if not first:
+            return
+
+        def setup(ctx, **given):
+            if self._setup_context is not None:
+                self._setup_context(ctx=ctx, **given)
+
+        torch.library.register_autograd(self.name, lambda ctx, *gradients: self._backward(ctx, *gradients),
+                                        setup_context=setup, lib=self._library)
 
     def register_vmap(self, fn):
         """As torch.library.register_vmap: fn(info, in_dims, *args) -> (result, out_dims)."""
@@ -125,8 +133,7 @@ class Kernel:
                 return type(a)(moved(x, device) for x in a)
             return a.to(device) if isinstance(a, torch.Tensor) else a
 
-        args = self._complete(args, kwargs)
-        return moved(self._run([moved(a, "tpu") for a in args], {}), "cpu")
+        return moved(self.op(*moved(args, "tpu"), **{k: moved(v, "tpu") for k, v in kwargs.items()}), "cpu")
 
     def _lower(self, *args, **kwargs):
         try:

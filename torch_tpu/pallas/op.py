@@ -1,0 +1,166 @@
+"""An annotated function of JAX arrays as a torch operator.
+
+What the operator returns JAX says once for each kind of call, and what its program is, once more for the platform; both are
+kept (stored.py). Gradients, unless registered, are JAX's: the backward is an operator as well, which computes the forward again."""
+import inspect
+
+import torch
+
+from ..kernels.op import Kernel, specs_of, tensors_of
+from ..kernels.text import Spec, parse
+from . import signature, stored, trace
+
+
+class JaxKernel(Kernel):
+    """A Kernel of a function of JAX arrays, fn. signature: how its arguments are the operator's."""
+
+    def __init__(self, name, fn, sign, schema=None, returned=None):
+        self.fn, self.signature, self._returned = fn, sign, returned
+        self._known, self._digest = {}, stored.digest_of(name, fn, schema or sign.schema)
+        super().__init__(name, schema or sign.schema, self._specs, self._text)
+        self.__doc__ = fn.__doc__
+        self.__wrapped__ = fn
+
+    def _run(self, args, kwargs):
+        if self._translates:
+            bound = self._python.bind(*args, **kwargs)
+            bound.apply_defaults()
+            args = self.signature.arguments(bound.arguments.values())
+            kwargs = {p.name: a for p, a in zip(self.op._schema.arguments, args) if p.kwarg_only}
+            args = [a for p, a in zip(self.op._schema.arguments, args) if not p.kwarg_only]
+        return super()._run(args, kwargs)
+
+    _translates, _python = False, None
+
+    def take_python_values(self, fn):
+        """Calls may give what fn takes: members of Enums, numpy's dtypes."""
+        self._python = inspect.signature(fn)
+        self._translates = any(signature.is_translated(p) for p in self.signature.parameters)
+
+    # ---- one kind of call ----
+    def _call(self, args, specs):
+        """What tells it from others."""
+        def told(p, a):
+            if p.kind == "static" or a is None:
+                return a
+            return len(a) if p.kind == "tensors" else "tensor"
+
+        return repr((list(map(str, specs)), list(map(told, self.signature.parameters, args))))
+
+    def bound(self, args):
+        """The function of the tensors among args alone, which returns a list."""
+        jax = trace.jax_for(self.name)
+
+        def kernel(*arrays):
+            names = [p.name for p in self.signature.parameters]
+            made = call_by_name(self.fn, dict(zip(names, self.signature.values(args, iter(arrays)))))
+            return trace.flat(self.name, self.fn, self.signature.returns, made, jax)
+
+        kernel.__name__ = kernel.__qualname__ = self.__name__
+        return kernel
+
+    def _specs(self, args):
+        specs = specs_of(args)
+        if self._returned:
+            return self._returned(args)
+        call = self._call(args, specs)
+        if call not in self._known:
+            value = stored.load(self._digest, call)
+            if value is None:
+                made = trace.outputs(self.name, self.fn, self.bound(args), specs)
+                stored.save(self._digest, call, [[str(s.dtype).removeprefix("torch."), s.shape] for s in made])
+            else:
+                made = tuple(Spec(getattr(torch, dtype), tuple(shape)) for dtype, shape in value)
+            self._known[call] = made
+        return self._known[call]
+
+    def _text(self, platform, args):
+        specs = specs_of(args)
+        call = platform + self._call(args, specs)
+        if call not in self._known:
+            text = stored.load(self._digest, call)
+            if text is None:
+                text = trace.text(self.name, self.fn, self.bound(args), specs, platform)
+                stored.save(self._digest, call, text)
+            self._known[call] = parse(text)
+        return self._known[call]
+
+
+def call_by_name(fn, values):
+    """fn with values by name; positional-only parameters by place."""
+    positional, named = [], dict(values)
+    for p in inspect.signature(fn).parameters.values():
+        if p.kind is p.POSITIONAL_ONLY:
+            positional.append(named.pop(p.name))
+    return fn(*positional, **named)
+
+
+_TENSOR = object()  # where the tensor is among those saved
+
+
+def derive_backward(kernel):
+    """Gives a kernel the derivative that JAX derives: an operator NAME_backward of all its arguments and the gradients of its
+    results, which returns the gradients of its floating tensors."""
+    forward, sign = kernel.fn, kernel.signature
+    name = kernel.name + "_backward"
+
+    def backward(*values):
+        jax = trace.jax_for(name)
+        import jax.numpy as jnp
+        *inputs, cotangents = values
+        names = [p.name for p in sign.parameters]
+        arrays = [None if p.kind == "static" else v for p, v in zip(sign.parameters, inputs)]
+        leaves, tree = jax.tree.flatten(arrays)
+        moving = [i for i, x in enumerate(leaves) if jnp.issubdtype(x.dtype, jnp.floating)]
+
+        def of(*moved):
+            now = list(leaves)
+            for i, x in zip(moving, moved):
+                now[i] = x
+            arrays = jax.tree.unflatten(tree, now)
+            given = dict(zip(names, [v if p.kind == "static" else a for p, v, a in zip(sign.parameters, inputs, arrays)]))
+            made = trace.flat(kernel.name, forward, sign.returns, call_by_name(forward, given), jax)
+            return [x for x in made if jnp.issubdtype(x.dtype, jnp.floating)]
+
+        made, pull = jax.vjp(of, *[leaves[i] for i in moving])
+        return list(pull([g.astype(x.dtype) for g, x in zip(cotangents, made)]))
+
+    def gradients(args):
+        return tuple(s for s in specs_of(args[:-1]) if s.dtype.is_floating_point)
+
+    parameters = (*sign.parameters, signature.Parameter("cotangents", "Tensor[]", "tensors"))
+    schema = "(" + ", ".join(f"{p.schema} {p.name}" for p in parameters) + ") -> Tensor[]"
+    own = signature.Signature(parameters, "Tensor[]", schema)
+    backward.__wrapped__ = forward
+    places = [inspect.Parameter(p.name, inspect.Parameter.POSITIONAL_ONLY) for p in parameters]
+    backward.__signature__ = inspect.Signature(places)
+    made = JaxKernel(name, backward, own, schema, gradients)
+
+    def setup_context(ctx, inputs, output, keyword_only_inputs=None):
+        ctx.positional = len(inputs)
+        inputs = [*inputs, *(keyword_only_inputs or {}).values()]
+        ctx.save_for_backward(*tensors_of(inputs))
+        ctx.inputs = [[_TENSOR] * len(a) if p.kind == "tensors" else _TENSOR if isinstance(a, torch.Tensor) else a
+                      for p, a in zip(sign.parameters, inputs)]
+        outputs = output if isinstance(output, (tuple, list)) else [output]
+        ctx.outputs = [(x.shape, x.dtype, x.device) for x in outputs]
+
+    def run(ctx, *gradients):
+        if len(gradients) == 1 and isinstance(gradients[0], (list, tuple)):
+            gradients = gradients[0]
+        cotangents = [torch.zeros(shape, dtype=dtype, device=device) if g is None else g
+                      for g, (shape, dtype, device) in zip(gradients, ctx.outputs) if dtype.is_floating_point]
+        saved = iter(ctx.saved_tensors)
+        args = [next(saved) if a is _TENSOR else [next(saved) for _ in a] if p.kind == "tensors" else a
+                for p, a in zip(sign.parameters, ctx.inputs)]
+        found = iter(made.op(*args, cotangents))
+
+        def gradient(a):
+            if isinstance(a, list) and a and isinstance(a[0], torch.Tensor):
+                return [gradient(x) for x in a]
+            return next(found) if isinstance(a, torch.Tensor) and a.dtype.is_floating_point else None
+
+        return tuple(map(gradient, args))[:ctx.positional]
+
+    kernel.register_autograd(run, setup_context=setup_context)
+    kernel.backward = made

@@ -1,0 +1,122 @@
+"""Functions of JAX arrays to StableHLO text: the only place that imports JAX, when a kernel is traced that is not stored.
+
+JAX's own device is the CPU here: it traces and lowers, for whichever platform, and never runs a kernel. For the CPU Pallas kernels
+are lowered in the form that its interpreter has in XLA (loops over the grid). Where an argument has 64 bits, JAX is told
+to keep them; its default is to narrow them."""
+import contextlib
+import os
+import sys
+import traceback
+
+import torch
+
+from ..kernels.text import DTYPES, Spec
+from .signature import place
+
+_NARROW_ONLY = {torch.int64, torch.uint64, torch.float64, torch.complex128}
+
+
+class KernelError(RuntimeError):
+    """A kernel that JAX, Pallas or Mosaic refuses, with the kernel's name and line."""
+
+
+def jax_for(name):
+    """The module jax. ImportError, naming the kernel, where it is not installed."""
+    if "jax" not in sys.modules:
+        os.environ.setdefault("JAX_PLATFORMS", "cpu")
+    try:
+        import jax
+        if not jax.config.jax_platforms:  # the device is ours
+            jax.config.update("jax_platforms", "cpu")
+    except ImportError as e:
+        raise ImportError(f"{name}: JAX traces this kernel for these arguments and cannot be imported ({e}); "
+                          f"a process that has JAX stores what it traces in the cache folder") from e
+    return jax
+
+
+def numpy_dtype(dtype):
+    """numpy's for torch's."""
+    import jax.numpy as jnp
+    return jnp.dtype(str(dtype).removeprefix("torch."))
+
+
+def torch_dtype(dtype):
+    """torch's for numpy's, or None where tpu tensors have none."""
+    found = getattr(torch, dtype.name, None)
+    return found if found in DTYPES.values() else None
+
+
+def structs(name, jax, specs):
+    made = []
+    for i, s in enumerate(specs):
+        try:
+            made.append(jax.ShapeDtypeStruct(s.shape, numpy_dtype(s.dtype)))
+        except TypeError:
+            raise TypeError(f"{name}: JAX has no dtype for argument {i} of {s}") from None
+    return made
+
+
+@contextlib.contextmanager
+def _settings(jax, specs, platform):
+    with contextlib.ExitStack() as stack:
+        if any(s.dtype in _NARROW_ONLY for s in specs):
+            stack.enter_context(jax.enable_x64(True))
+        if platform == "cpu":
+            from jax.experimental.pallas import tpu
+            stack.enter_context(tpu.force_tpu_interpret_mode(True))
+        yield
+
+
+def _line(fn, e):
+    """The innermost line of the kernel's file in the traceback, else the kernel's own."""
+    file = place(fn).rpartition(":")[0]
+    lines = [f for f in traceback.extract_tb(e.__traceback__) if f.filename == file]
+    return f"{file}:{lines[-1].lineno}" if lines else place(fn)
+
+
+@contextlib.contextmanager
+def _told(name, fn, doing):
+    try:
+        yield
+    except KernelError:
+        raise
+    except Exception as e:
+        text = " ".join(line.strip() for line in str(e).split("\n\n")[0].splitlines())
+        raise KernelError(f"{name} ({_line(fn, e)}): {doing}: {type(e).__name__}: {text[:600]}") from e
+
+
+def flat(name, fn, returns, made, jax):
+    """What the function returned as a list of arrays. KernelError where that is not what its annotation says."""
+    where = f"{name} ({place(fn)})"
+    items = list(made) if isinstance(made, (tuple, list)) else [made]
+    if returns == "Tensor" and isinstance(made, (tuple, list)):
+        if len(items) != 1:
+            raise KernelError(f"{where}: it is annotated to return one jax.Array and returned {len(items)}")
+    elif isinstance(returns, int) and len(items) != returns:
+        raise KernelError(f"{where}: it is annotated to return {returns} arrays and returned {len(items)}")
+    for x in items:
+        if not isinstance(x, jax.Array) and not hasattr(x, "dtype"):
+            raise KernelError(f"{where}: expected it to return jax.Array, got {type(x).__name__}")
+    return items
+
+
+def outputs(name, fn, bound, specs):
+    """Specs of what bound(*arrays), made of fn, returns for arrays like specs."""
+    jax = jax_for(name)
+    with _settings(jax, specs, "tpu"), _told(name, fn, "cannot be traced"):
+        made = jax.eval_shape(bound, *structs(name, jax, specs))
+    found = []
+    for i, x in enumerate(made):
+        dtype = torch_dtype(x.dtype)
+        if dtype is None:
+            raise KernelError(f"{name} ({place(fn)}): torch has no dtype for result {i}, which is {x.dtype.name}")
+        found.append(Spec(dtype, tuple(x.shape)))
+    return tuple(found)
+
+
+def text(name, fn, bound, specs, platform) -> str:
+    """The StableHLO module of bound(*arrays) for a platform, "cpu" or "tpu"."""
+    jax = jax_for(name)
+    with _settings(jax, specs, platform), _told(name, fn, f"cannot be compiled for {platform}"):
+        traced = jax.jit(bound, keep_unused=True).trace(*structs(name, jax, specs))
+        return traced.lower(lowering_platforms=(platform,)).as_text()
