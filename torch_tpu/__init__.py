@@ -38,6 +38,9 @@ def explain(fn=None, *args, **kwargs):
 
 
 def __getattr__(name):
+    if name in ("kernels", "pallas"):
+        import importlib
+        return importlib.import_module(f"torch_tpu.{name}")
     if name == "compile_step":
         from .step import compile_step
         return compile_step

@@ -12,6 +12,8 @@ from .._foreign import RESULTS
 from .._registry import DECOMPOSITIONS
 from .text import Function, spec_of
 
+_compiling, _grad_enabled = torch.compiler.is_compiling, torch.is_grad_enabled
+_any_requires_grad, _BelowAutograd = torch._C._any_requires_grad, torch._C._AutoDispatchBelowAutograd
 _failed = threading.local()  # .error: what a lowering on this thread raised last
 
 
@@ -73,21 +75,23 @@ class Kernel:
         self._library = torch.library.Library(namespace, "FRAGMENT")
         self._library.define(f"{base}{schema}")
         self.op = getattr(getattr(torch.ops, namespace), base).default
+        self._direct = self.op._op  # without the Python around it
+        self._translate = None  # (args, kwargs) -> what the operator takes
         self._backward = self._setup_context = None
         torch.library.register_fake(name, self._fake, lib=self._library)
         self._library.impl(base, self._on_cpu, "CPU")
         DECOMPOSITIONS[self.op] = self._lower
 
     def __call__(self, *args, **kwargs):
-        if self._backward and not torch.compiler.is_compiling() and not (
-                torch.is_grad_enabled() and any(x.requires_grad for x in tensors_of((*args, *kwargs.values())))):
-            with torch._C._AutoDispatchBelowAutograd():  # no Python of torch.library's on the way
-                return self._run(args, kwargs)
-        return self._run(args, kwargs)
-
-    def _run(self, args, kwargs):
-        try:
+        if self._translate is not None:
+            args, kwargs = self._translate(args, kwargs)
+        if _compiling():
             return self.op(*args, **kwargs)
+        try:
+            if self._backward is None or (_grad_enabled() and _any_requires_grad(*args, **kwargs)):
+                return self._direct(*args, **kwargs)
+            with _BelowAutograd():  # no Python of torch.library's on the way
+                return self._direct(*args, **kwargs)
         except RuntimeError:
             error, _failed.error = getattr(_failed, "error", None), None
             if error is not None:

@@ -21,21 +21,18 @@ class JaxKernel(Kernel):
         self.__doc__ = fn.__doc__
         self.__wrapped__ = fn
 
-    def _run(self, args, kwargs):
-        if self._translates:
-            bound = self._python.bind(*args, **kwargs)
-            bound.apply_defaults()
-            args = self.signature.arguments(bound.arguments.values())
-            kwargs = {p.name: a for p, a in zip(self.op._schema.arguments, args) if p.kwarg_only}
-            args = [a for p, a in zip(self.op._schema.arguments, args) if not p.kwarg_only]
-        return super()._run(args, kwargs)
-
-    _translates, _python = False, None
-
     def take_python_values(self, fn):
         """Calls may give what fn takes: members of Enums, numpy's dtypes."""
-        self._python = inspect.signature(fn)
-        self._translates = any(signature.is_translated(p) for p in self.signature.parameters)
+        python, arguments = inspect.signature(fn), self.op._schema.arguments
+
+        def translate(args, kwargs):
+            bound = python.bind(*args, **kwargs)
+            bound.apply_defaults()
+            values = list(zip(arguments, self.signature.arguments(bound.arguments.values())))
+            return [v for a, v in values if not a.kwarg_only], {a.name: v for a, v in values if a.kwarg_only}
+
+        if any(signature.is_translated(p) for p in self.signature.parameters):
+            self._translate = translate
 
     # ---- one kind of call ----
     def _call(self, args, specs):

@@ -114,9 +114,32 @@ def outputs(name, fn, bound, specs):
     return tuple(found)
 
 
+def _interpreted(jax, fn, given):
+    """fn with every Pallas kernel in it interpreted: pl.kernel does not ask for what the settings say."""
+    from jax.extend import core
+
+    def changed(x):
+        if isinstance(x, core.ClosedJaxpr):
+            return x.replace(jaxpr=changed(x.jaxpr))
+        if isinstance(x, core.Jaxpr):
+            return x.replace(eqns=[e.replace(params=of(e)) for e in x.eqns])
+        return type(x)(map(changed, x)) if type(x) in (list, tuple) else x
+
+    def of(equation):
+        params = {k: changed(v) for k, v in equation.params.items()}
+        if params.get("interpret") is False:
+            params["interpret"] = True
+        return params
+
+    return core.jaxpr_as_fun(changed(jax.make_jaxpr(fn)(*given)))
+
+
 def text(name, fn, bound, specs, platform) -> str:
     """The StableHLO module of bound(*arrays) for a platform, "cpu" or "tpu"."""
     jax = jax_for(name)
     with _settings(jax, specs, platform), _told(name, fn, f"cannot be compiled for {platform}"):
-        traced = jax.jit(bound, keep_unused=True).trace(*structs(name, jax, specs))
+        given = structs(name, jax, specs)
+        if platform == "cpu":
+            bound = _interpreted(jax, bound, given)
+        traced = jax.jit(bound, keep_unused=True).trace(*given)
         return traced.lower(lowering_platforms=(platform,)).as_text()

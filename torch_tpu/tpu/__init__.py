@@ -128,6 +128,6 @@ def get_amp_supported_dtype() -> list:
 def __getattr__(name):
     if name == "_initialized":  # what torch.utils.checkpoint asks before it saves the device's random state
         return _C.is_initialized()
-    if name == "distributed":
-        return importlib.import_module("torch_tpu.tpu.distributed")
+    if name in ("distributed", "pallas"):
+        return importlib.import_module(f"torch_tpu.tpu.{name}")
     raise AttributeError(f"module 'torch.tpu' has no attribute '{name}'")

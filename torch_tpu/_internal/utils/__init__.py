@@ -1,0 +1,1 @@
+"""Names that kernel libraries import: hardware."""
