@@ -4,12 +4,14 @@ JAX's own device is the CPU here: it traces and lowers, for whichever platform, 
 are lowered in the form that its interpreter has in XLA (loops over the grid). Where an argument has 64 bits, JAX is told
 to keep them; its default is to narrow them."""
 import contextlib
+import functools
 import os
 import sys
 import traceback
 
 import torch
 
+from .._internal.utils.hardware import CPU_STANDS_FOR
 from ..kernels.text import DTYPES, Spec
 from .signature import place
 
@@ -32,6 +34,15 @@ def jax_for(name):
         raise ImportError(f"{name}: JAX traces this kernel for these arguments and cannot be imported ({e}); "
                           f"a process that has JAX stores what it traces in the cache folder") from e
     return jax
+
+
+@functools.cache
+def _know_a_chip():
+    """Kernels that ask JAX for the sizes of its TPU (pipelines do) are told those of a chip: JAX's own device is the CPU."""
+    with contextlib.suppress(ImportError, AttributeError):  # no public interface
+        from jax._src.pallas.mosaic import tpu_info
+        chip = tpu_info.get_tpu_info_for_chip(tpu_info.chip_version_from_device_kind(CPU_STANDS_FOR), 1)
+        tpu_info.registry.setdefault("cpu", lambda: chip)
 
 
 def numpy_dtype(dtype):
@@ -58,6 +69,7 @@ def structs(name, jax, specs):
 
 @contextlib.contextmanager
 def _settings(jax, specs, platform):
+    _know_a_chip()
     with contextlib.ExitStack() as stack:
         if any(s.dtype in _NARROW_ONLY for s in specs):
             stack.enter_context(jax.enable_x64(True))
