@@ -74,9 +74,10 @@ def _setup():
     from . import _sparse  # noqa: F401  (kernels of sparse tensors)
     from . import _dlpack  # noqa: F401  (torch.from_dlpack of tpu tensors)
     from . import _exit  # noqa: F401  (waits for autograd threads at exit)
-    from ._internal import default_backend, flex, later
+    from ._internal import default_backend, flex, later, whole_step
     later.when_imported("torch.distributed.distributed_c10d", _register_distributed)
     later.when_imported("torch._dynamo.backends.registry", default_backend.register)
+    later.when_imported("torch._dynamo", whole_step.register)
     later.when_imported("torch.nn.attention.flex_attention", flex.allow)
 
 

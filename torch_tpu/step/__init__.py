@@ -10,6 +10,7 @@ import types
 import warnings
 
 import torch
+from torch._dynamo import eval_frame
 from torch.utils._pytree import tree_flatten
 
 from .. import _C
@@ -57,10 +58,12 @@ class _Unfinished(NotImplementedError):
 class Step:
     """What compile_step returns. programs: how many there are; refused: why calls run operator by operator, by kind of arguments."""
 
-    def __init__(self, fn, fullgraph):
+    how = "operator by operator"
+
+    def __init__(self, fn, fullgraph, otherwise=None):
         functools.update_wrapper(self, fn, updated=())
         self.__name__ = getattr(fn, "__name__", type(fn).__name__)
-        self.fn, self.fullgraph = fn, fullgraph
+        self.fn, self.fullgraph, self.otherwise = fn, fullgraph, otherwise or fn
         self.known = {}  # kind of the arguments -> [(state of torch, Program)], the one used last first
         self.refused = {}
         self.filled = {}  # kind of the arguments -> how many calls have changed what Python keeps
@@ -100,7 +103,7 @@ class Step:
     def _first(self, key, flat, args, kwargs):
         loosely = _loosely(key)
         if key in self.refused or loosely in self.refused:
-            return self.fn(*args, **kwargs)
+            return self.otherwise(*args, **kwargs)
         if key not in self.known:
             self.kinds[loosely] = self.kinds.get(loosely, 0) + 1
             if self.kinds[loosely] > MOST:
@@ -126,7 +129,7 @@ class Step:
                 raise
             if getattr(e, "again", False) and not self.fullgraph and self.filled.get(key, 0) < FILLS:  # it may have kept something that it finds from now on
                 self.filled[key] = self.filled.get(key, 0) + 1
-                return self.fn(*args, **kwargs)
+                return self.otherwise(*args, **kwargs)
             return self._eagerly(key, e, args, kwargs)
         if not program.once:
             self.known[key] = [(state, program), *self.known.get(key, ())]
@@ -136,10 +139,10 @@ class Step:
         if self.fullgraph:
             hint = "; call the function itself once if this is but a cache" if getattr(why, "again", False) else ""
             raise RuntimeError(f"compile_step: {self.__name__} is not one program: {why}{hint}") from why
-        result = self.fn(*args, **kwargs)  # what is wrong with it itself it says now
+        result = self.otherwise(*args, **kwargs)  # what is wrong with it itself it says now
         self.refused[key] = str(why)
         self.known.pop(key, None)
-        warnings.warn(f"compile_step: {self.__name__} runs operator by operator: {why}", stacklevel=5)
+        warnings.warn(f"compile_step: {self.__name__} runs {self.how}: {why}", stacklevel=5)
         return result
 
     def _program(self, flat, spec, why):
@@ -196,6 +199,23 @@ class Step:
             more = [types.FunctionType(code, names) for code, names in unknown.items() if not code.co_freevars]
         who = next(iter(unknown)).co_qualname
         raise NotImplementedError(f"{who} ran, which was not found among what the step refers to")
+
+
+class CompiledStep(Step):
+    """What torch.compile returns for options={"step": True}: what is no program runs by Dynamo's graphs (otherwise)."""
+
+    how = "as several graphs"
+
+    def __init__(self, fn, fullgraph, otherwise):
+        if not isinstance(fn, (types.FunctionType, types.MethodType)):
+            raise ValueError(f"options: step is for a function, got {type(fn).__name__}")
+        super().__init__(fn, fullgraph, otherwise)
+        self._torchdynamo_orig_callable = fn  # as Dynamo marks what it returns
+
+    def __call__(self, *args, **kwargs):
+        if eval_frame._stance.stance != "default":  # torch.compiler.set_stance
+            return self.otherwise(*args, **kwargs)
+        return super().__call__(*args, **kwargs)
 
 
 def compile_step(fn=None, *, fullgraph=False):
