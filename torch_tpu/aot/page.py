@@ -5,7 +5,7 @@ import math
 from . import estimate, report
 
 STYLE = """body{font:14px system-ui,sans-serif;margin:2em;max-width:70em;color:#222}table{border-collapse:collapse;margin:1em 0}
-td,th{padding:3px 10px;border-bottom:1px solid #e4e4e4;text-align:left}td.n,th.n{text-align:right}.bad{color:#c00;font-weight:700}.good{color:#087a2f}
+td,th{padding:3px 10px;border-bottom:1px solid #e4e4e4;text-align:left}td.n,th.n{text-align:right;white-space:nowrap}.bad{color:#c00;font-weight:700}.good{color:#087a2f}
 svg{background:#fafafa;border:1px solid #ddd}text{font:11px system-ui,sans-serif}code{font-size:12px}"""
 KINDS = (("arguments", "#3572b0"), ("outputs", "#6aa84f"), ("temporaries", "#e69138"), ("code", "#999"))
 
@@ -49,7 +49,7 @@ def roofline_chart(c, width=640, height=300):
                    f"<title>{html.escape(name)}: {i:.1f} FLOP/B, {report.duration(t)}</title></circle>" for i, s, t, name in points)
     roof = f"M{x(low):.1f},{y(max(slope * low, floor)):.1f} L{x(ridge):.1f},{y(top):.1f} L{x(high):.1f},{y(top):.1f}"
     return (f'<svg width="{width}" height="{height}" role="img" aria-label="roofline"><path d="{roof}" fill="none" stroke="#c00" stroke-width="2"/>{dots}'
-            f'<text x="{x(ridge) + 4:.1f}" y="{y(top) - 6:.1f}">{report.amount(top, "FLOP/s")} (bf16)</text>'
+            f'<text x="{x(ridge) + 4:.1f}" y="{y(top) - 16:.1f}">{report.amount(top, "FLOP/s")} (bf16)</text>'
             f'<text x="60" y="18">speed</text><text x="{width - 190}" y="{height - 12}">operations for each byte of HBM</text>'
             f'<text x="{x(ridge) - 20:.1f}" y="{height - 12}">{ridge:.0f}</text></svg>')
 
