@@ -18,6 +18,8 @@ test: build $(VENV)/.models $(VENV)/.test test-c
 test-all: build $(VENV)/.models $(VENV)/.test test-c test-asan test-tsan
 	$(BIN)/python tests/run.py --all
 	$(BIN)/python tests/dist/torch_suite.py --write docs/distributed_suite.md
+	$(BIN)/python tests/dist/dtensor_suite.py --write docs/distributed_suite.md
+	$(BIN)/python tests/dist/failures.py --times $(or $(TIMES),50)
 	$(BIN)/python examples/qwen3.py tpu7x:2x2x1
 	$(BIN)/python examples/qwen3.py tpu7x:16x16x32
 

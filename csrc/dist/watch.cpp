@@ -175,6 +175,42 @@ static std::string plural(std::string text) {
   return text;
 }
 
+// What was heard: of a thread of its own, as a store that cannot be reached holds up whoever asks it for minutes.
+struct Heard {
+  std::mutex lock;
+  std::condition_variable changed;
+  std::map<int64_t, std::string> answers;
+  bool ended = false, reachable = true;
+};
+
+static void ask(Heard &heard, c10d::Store &meeting, const std::string &group, const std::vector<int64_t> &ranks,
+                Clock::time_point until) {
+  bool reachable = true;
+  try {
+    c10::intrusive_ptr<c10d::Store> store = meeting.clone();
+    int64_t question = store->add(counter, 1);
+    answer(the(), *store, question);
+    for (size_t known = 0; known < ranks.size() && Clock::now() < until;) {
+      for (int64_t rank : ranks) {
+        std::unique_lock<std::mutex> guard(heard.lock);
+        if (heard.answers.count(rank)) continue;
+        guard.unlock();
+        std::string said = answer_of(*store, question, rank);
+        guard.lock();
+        if (!said.empty()) heard.answers[rank] = line_of(said, group);
+        known = heard.answers.size();
+      }
+      if (known < ranks.size()) std::this_thread::sleep_for(milliseconds(100));
+    }
+  } catch (const std::exception &) {
+    reachable = false;
+  }
+  std::lock_guard<std::mutex> guard(heard.lock);
+  heard.reachable = reachable;
+  heard.ended = true;
+  heard.changed.notify_all();
+}
+
 std::string where_all_are(const Record &of) {
   Watch &w = the();
   std::unique_lock<std::mutex> guard(w.lock);
@@ -183,31 +219,25 @@ std::string where_all_are(const Record &of) {
   const size_t world = w.world;
   guard.unlock();
   if (!meeting) return "\n  rank " + std::to_string(me) + " " + of.text();
-  std::map<int64_t, std::string> answers;
-  bool reachable = true;
-  try {
-    c10::intrusive_ptr<c10d::Store> store = meeting->clone();
-    int64_t question = store->add(counter, 1);
-    answer(w, *store, question);
-    auto until = Clock::now() + milliseconds(3500 + 2 * world);
-    while (answers.size() < of.ranks.size() && Clock::now() < until) {
-      for (int64_t rank : of.ranks)
-        if (!answers.count(rank))
-          if (std::string said = answer_of(*store, question, rank); !said.empty())
-            answers[rank] = line_of(said, of.group);
-      if (answers.size() < of.ranks.size()) std::this_thread::sleep_for(milliseconds(100));
-    }
-  } catch (const std::exception &) {
-    reachable = false;
-    answers[me] = of.text();
-  }
+  auto heard = std::make_shared<Heard>();
+  auto until = Clock::now() + milliseconds(3500 + 2 * world);
+  std::thread([heard, meeting, group = of.group, ranks = of.ranks, until] {
+    ask(*heard, *meeting, group, ranks, until);
+  }).detach();
+  std::unique_lock<std::mutex> listening(heard->lock);
+  heard->changed.wait_until(listening, until + milliseconds(500), [&] { return heard->ended; });
+  std::map<int64_t, std::string> answers = heard->answers;
+  bool reachable = heard->reachable && (heard->ended || !answers.empty());
+  listening.unlock();
+  if (!reachable) answers[me] = of.text();
   // Ranks that say the same share a line; how long they wait is not a difference.
   std::map<std::string, std::pair<std::vector<int64_t>, std::string>> said;
   for (int64_t rank : of.ranks) {
     auto it = answers.find(rank);
     std::string text = it != answers.end() ? it->second
                        : reachable         ? "gives no answer: ended, or cannot be reached"
-                                           : "is not known: the store of the group (in rank 0) has ended";
+                                           : "is not known: the store of the group (in rank 0) has ended or cannot be "
+                                             "reached";
     auto &entry = said[text.substr(0, text.find(" since "))];
     entry.first.push_back(rank);
     entry.second = text;

@@ -3,10 +3,12 @@ import os
 import subprocess
 import sys
 
-SUITE = os.path.join(os.path.dirname(__file__), "torch_suite.py")
+import pytest
 
 
-def test_a_sample_of_the_process_group_tests():
-    done = subprocess.run([sys.executable, SUITE, "--every", "10"], capture_output=True, text=True, timeout=300)
+
+@pytest.mark.parametrize("suite, part", [("torch_suite.py", ["--every", "10"]), ("dtensor_suite.py", ["--every", "40", "--samples", "1"])])
+def test_a_sample(suite, part):
+    done = subprocess.run([sys.executable, os.path.join(os.path.dirname(__file__), suite), *part], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:]
     assert " fail " not in done.stdout and " skip " not in done.stdout, done.stdout

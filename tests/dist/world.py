@@ -1,4 +1,5 @@
 """Some processes that are ranks of one job: each runs the function that it is sent, and sends back what that returns."""
+import ctypes
 import multiprocessing
 import os
 import socket
@@ -11,8 +12,18 @@ def free_port():
         return s.getsockname()[1]
 
 
+def _enter(namespace):
+    """Moves this thread, and those that it starts, into a network namespace that `ip netns` made."""
+    with open(f"/run/netns/{namespace}") as f:
+        if ctypes.CDLL(None, use_errno=True).setns(f.fileno(), 0x40000000):
+            raise OSError(ctypes.get_errno(), "setns")
+
+
 def _rank(rank, world, port, pipe, options):
-    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), RANK=str(rank), WORLD_SIZE=str(world), LOCAL_RANK=str(rank))
+    if "namespaces" in options:  # (namespace, network interface) of each rank
+        namespace, os.environ["GLOO_SOCKET_IFNAME"] = options["namespaces"][rank]
+        _enter(namespace)
+    os.environ.update(MASTER_ADDR=options.get("address", "127.0.0.1"), MASTER_PORT=str(port), RANK=str(rank), WORLD_SIZE=str(world), LOCAL_RANK=str(rank))
     import datetime
 
     import torch
@@ -36,7 +47,8 @@ class World:
     """n ranks. run(function, *args) is function(rank, *args) on each: the list of what they return; a failure raises here."""
 
     def __init__(self, n, **options):
-        context = multiprocessing.get_context("spawn")
+        context = multiprocessing.get_context("forkserver")  # which has imported torch once for all ranks
+        context.set_forkserver_preload(["torch", "torch_tpu", "torch.distributed"])
         port, self.pipes, self.processes, self.broken = free_port(), [], [], False
         for rank in range(n):
             here, there = context.Pipe()
