@@ -110,6 +110,15 @@ def _matrix(op):
     return Cost(matrix={dtype: n}, passes={kind: n * passes})
 
 
+def _kernel(op):
+    """What a Pallas kernel says of itself: its operations, as products of its first operand's dtype."""
+    n = re.search(r'flops\\22:\s*(\d+)', op.text)
+    if not n or not op.operand_types:
+        return Cost()
+    dtype, n = op.operand_types[0][1], int(n.group(1))
+    return Cost(matrix={dtype: n}, passes={"bf16" if dtype in ("f32", "f16") else dtype: n})
+
+
 def trip_count(op, around):
     """How often a loop runs, where its condition compares a counter from a constant in steps of one; else 1."""
     condition = op.regions[0].ops
@@ -222,6 +231,8 @@ class Counter:
     def _work(self, op, region, size, times):
         if op.name in ("dot_general", "convolution"):
             return _matrix(op)
+        if op.name == "custom_call":
+            return _kernel(op)
         if op.name in COLLECTIVES:
             return Cost(sent=_sent(op))
         if op.name == "call":
