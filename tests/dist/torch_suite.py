@@ -99,8 +99,8 @@ def run(chosen):
 def table(results):
     """What does not pass, with reasons, between the marks of the page."""
     rows = [f"| `{n}` | {outcome} | {REASONS.get(n, '')} `{why}` |" for n, (outcome, why) in sorted(results.items()) if outcome != "pass"]
-    passed = len(results) - len(rows)
-    return f"{passed} of {len(results)} pass.\n\n| test | outcome | reason |\n| --- | --- | --- |\n" + "\n".join(rows) + "\n"
+    head = ["", "| test | outcome | reason |", "| --- | --- | --- |"] if rows else []
+    return "\n".join([f"{len(results) - len(rows)} of {len(results)} pass.", *head, *rows]) + "\n"
 
 
 def put(page, mark, text):
