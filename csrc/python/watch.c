@@ -2,7 +2,7 @@
  * looked through without running any of the user's code. One lookup and one comparison of pointers for each. */
 #include "python/python.h"
 
-enum { ITEM, LENGTH, ATTRIBUTE, CELL, ABSENT, KEYS };
+enum { ITEM, LENGTH, ATTRIBUTE, CELL, ABSENT, KEYS, TYPE };
 
 /* Numbers, strings and the like are the same if they are equal (numbers with a point: by their bits, as -0.0 equals 0.0 and nan nothing);
  * all else only if it is the same object. */
@@ -83,6 +83,10 @@ static int holds(PyObject *place) {
       int same = now ? is_same(now, value) : -1;
       Py_XDECREF(now);
       return same;
+    }
+    case TYPE: {
+      PyObject *now = PyDict_Check(in) ? PyDict_GetItemWithError(in, key) : NULL;
+      return !now && PyErr_Occurred() ? -1 : now && (PyObject *)Py_TYPE(now) == value;
     }
     case KEYS: return has_keys(in, value);
     case CELL:

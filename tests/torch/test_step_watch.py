@@ -3,6 +3,7 @@ import collections
 import contextvars
 import dataclasses
 import functools
+import os
 import queue
 import sys
 import types
@@ -64,6 +65,14 @@ def factor_for(x):
     return 2.0
 
 
+class Meta(type):
+    factor = 2.0
+
+
+class OfMeta(metaclass=Meta):
+    pass
+
+
 def imports(x):
     from torch_tpu_test_settings import SCALE
 
@@ -72,8 +81,15 @@ def imports(x):
 
 def changing(case):
     """(function, change, programs)."""
-    one = One()
+    one, name = One(), "factor"
+    other = types.SimpleNamespace(one=One())
+    other.one.own_factor = 2.0
     return {
+        "a computed name": (lambda x: x * getattr(one, name), lambda: setattr(one, name, 3.0), 2),
+        "vars()": (lambda x: x * sum(vars(other.one).values()), lambda: setattr(other.one, "own_factor", 3.0), 2),
+        "a metaclass": (lambda x: x * OfMeta.factor, lambda: setattr(Meta, "factor", 4.0), 2),
+        "a computed variable": (lambda x: x * float(os.environ.get("TORCH_TPU_TEST_" + name, 1)),
+                                lambda: os.environ.__setitem__("TORCH_TPU_TEST_factor", "5"), 2),
         "an attribute appears": (lambda x: x * getattr(SPACE, "more", 2.0), lambda: setattr(SPACE, "more", 3.0), 2),
         "the order of a dict": (lambda x: x * list(BAG.values())[0], lambda: BAG.update(a=BAG.pop("a")), 2),
         "a context variable": (lambda x: x * VARIABLE.get(), lambda: VARIABLE.set(5.0), 0),
@@ -86,9 +102,10 @@ def changing(case):
     }[case]
 
 
-@pytest.mark.parametrize("case", ["an attribute appears", "the order of a dict", "a context variable", "globals()", "eval()", "an import",
+@pytest.mark.parametrize("case", ["a computed name", "vars()", "a metaclass", "a computed variable", "an attribute appears", "the order of a dict", "a context variable", "globals()", "eval()", "an import",
                                   "a class of an object", "a weak dict", "overloads"])
 def test_what_changes_is_seen(case, monkeypatch):
+    monkeypatch.setenv("TORCH_TPU_TEST_factor", "2")
     monkeypatch.setitem(sys.modules, "torch_tpu_test_settings", SETTINGS)
     fn, change, programs = changing(case)
     same_as_eager(lambda: (fn, None), change, programs)
@@ -156,6 +173,41 @@ def filling(case):
                                            ("an iterator", 0), ("a counter", 0), ("print", 0)])
 def test_what_a_step_fills(case, programs):
     same_as_eager(lambda: filling(case), programs=programs)
+
+
+class Momentum(torch.optim.Optimizer):
+    """Keeps a tensor where no torch code looks."""
+
+    def __init__(self, parameters):
+        super().__init__(parameters, {"lr": 0.1})
+        self.momentum = None
+
+    @torch.no_grad()
+    def step(self):
+        for p in self.param_groups[0]["params"]:
+            self.momentum = p.grad if self.momentum is None else self.momentum * 0.5 + p.grad
+            p.sub_(self.momentum * 0.1)
+
+
+def test_tensors_that_an_optimizer_keeps_itself():
+    sides = []
+    for device in ("tpu", "cpu"):
+        layer = nn.Linear(3, 1, bias=False).to(device)
+        nn.init.constant_(layer.weight, 0.5)
+        optimizer, x = Momentum(layer.parameters()), torch.arange(12.0, device=device).reshape(4, 3) / 7
+
+        def step(layer=layer, optimizer=optimizer, x=x):
+            optimizer.zero_grad()
+            loss = layer(x).square().sum()
+            loss.backward()
+            optimizer.step()
+            return loss.detach()
+
+        fn = torch_tpu.compile_step(step) if device == "tpu" else step
+        got = [fn().item() for _ in range(3)]
+        optimizer.momentum = None
+        sides.append(got + [fn().item() for _ in range(3)])
+    assert sides[0] == pytest.approx(sides[1], rel=1e-4)
 
 
 def test_parameters_without_shapes():

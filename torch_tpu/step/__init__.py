@@ -67,6 +67,7 @@ class Step:
         self.known = {}  # kind of the arguments -> [(state of torch, Program)], the one used last first
         self.refused = {}
         self.filled = {}  # kind of the arguments -> how many calls have changed what Python keeps
+        self.once = {}  # kind of the arguments -> how many programs served one call only
         self.kinds = {}  # kind of the arguments but for numbers -> how many programs
 
     @property
@@ -117,7 +118,7 @@ class Step:
         why = "new arguments" if not known else known[0][1].watch.changed() or "torch's global state"
         undo = None
         try:
-            if len(known) >= MOST:
+            if len(known) + self.once.get(key, 0) >= MOST:
                 raise NotImplementedError(f"{MOST} programs are not enough: {why} changes from call to call")
             state = _GlobalState()
             program, undo = self._program(*tree_flatten((args, kwargs)), why)
@@ -131,7 +132,9 @@ class Step:
                 self.filled[key] = self.filled.get(key, 0) + 1
                 return self.otherwise(*args, **kwargs)
             return self._eagerly(key, e, args, kwargs)
-        if not program.once:
+        if program.once:
+            self.once[key] = self.once.get(key, 0) + 1
+        else:
             self.known[key] = [(state, program), *self.known.get(key, ())]
         return result
 

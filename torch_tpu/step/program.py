@@ -10,7 +10,7 @@ import torch
 from torch.utils._pytree import tree_unflatten
 
 from .. import _C
-from .watch import ATTRIBUTE, ITEM, LENGTH
+from .watch import ATTRIBUTE, ITEM, LENGTH, TYPE
 
 # What the text of a recorded function may mention.
 NAMES = {"torch": torch, "device": torch.device, "inf": math.inf, "nan": math.nan, "NoneType": type(None)}
@@ -133,6 +133,9 @@ class Program:
         watch = self.watch
         bound = {(id(container), key) for container, key, _ in self.bindings}
         watch.places = [p for p in watch.places if p[0] != ITEM or (id(p[1]), p[2]) not in bound]
+        for kind, *where in recipe.bindings:
+            if kind == "item":
+                watch.note(TYPE, *where, torch.Tensor, f"what stands at {where[1]}")
         for o in self.optimizers:
             name = f"the state of {type(o).__name__}"
             watch.note(ITEM, vars(o), "state", o.state, name)

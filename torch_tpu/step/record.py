@@ -443,8 +443,8 @@ class Recording:
                 bindings.append(("grad", where[id(container)][1]))
             elif kind == "item":
                 bindings.append(("item", container, key))
-                # It reads what it replaces, or there was nothing: the next call's is another.
-                once |= self._stood(container, key) is ABSENT or id(self._stood(container, key)) in lifted
+                stood = self._stood(container, key)  # the next call's is another if it is read, or was no tensor
+                once |= type(stood) is not torch.Tensor or id(stood) in lifted
             else:
                 o, n = self._owner(container, where)
                 node = _made_by(last)

@@ -23,7 +23,7 @@ from torch.utils._pytree import treespec_dumps, treespec_loads
 from .. import _C
 from .._internal.places import is_users
 from .program import Recipe
-from .watch import _PLAIN, functions_of
+from .watch import _PLAIN, finders_of_modules, functions_of
 
 FORMAT, MOST = 1, 512
 
@@ -113,14 +113,15 @@ def _versions():
 
 def name_of(watch, flat, spec):
     """The file of a step, without its folder, or None where in doubt or where nothing is kept."""
-    if _folder() is None or os.environ.get("TORCH_TPU_KEEP_STEPS", "0") == "0" or watch.doubts:
+    if _folder() is None or os.environ.get("TORCH_TPU_KEEP_STEPS", "0") == "0" or watch.doubts or watch.has_unwatched():
         return None
     if any(fn.__code__.co_filename.startswith("<") and "__file__" not in fn.__globals__ for fn in watch.functions):
         return None  # typed in: what runs of it cannot be told from what libraries make
     try:
         states = [[(n, key, _value(x)) for n, p in enumerate(watch.tensors.values()) for key, x in o.state.get(p, {}).items()] for o in watch.optimizers]
         rates = [[type(g.get("lr")).__name__ for g in o.param_groups] for o in watch.optimizers]
-        seen = [_versions(), list(map(str, _settings())), str(spec), [_value(x) for x in flat], states, rates,
+        packages = [(m.__name__, str(getattr(m, "__version__", "")), os.stat(m.__file__).st_mtime_ns) for m in watch.packages()]
+        seen = [_versions(), packages, list(map(str, _settings())), str(spec), [_value(x) for x in flat], states, rates,
                 [(kind, name, _value(key), _value(value)) for kind, _, key, value, name in watch.places],
                 [_tensor(x) for x in watch.tensors.values()], [_code(fn.__code__) for fn in watch.functions]]
         text = json.dumps(seen)
@@ -147,17 +148,11 @@ def executed():
         _C.note_codes(None)
 
 
-def _finders():
-    """The files of what finds modules, as an editable install does: imports within torch run it."""
-    modules = (sys.modules.get(getattr(f, "__module__", None) or type(f).__module__) for f in sys.meta_path)
-    return {getattr(m, "__file__", None) for m in modules}
-
-
 def all_known(codes, watch):
     """Whether a name tells of all that ran of the user's."""
-    if codes is None or any(fn.__code__ in codes for fn in watch.readers):
+    if codes is None or watch.corrected or any(fn.__code__ in codes for fn in watch.readers):
         return False
-    finders = _finders()
+    finders = finders_of_modules()
     return {c for c in codes if is_users(c.co_filename) and c.co_filename not in finders} <= known(watch)
 
 

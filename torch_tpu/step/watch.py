@@ -11,6 +11,7 @@ are constants. Torch, the standard library and what they need are not followed. 
 (iterators, generators of random numbers, arrays) is refused if code that mentions it runs; so is what can reach too much."""
 
 import array
+import ast
 import builtins
 import collections
 import collections.abc
@@ -18,12 +19,14 @@ import contextvars
 import dis
 import enum
 import functools
+import inspect
 import io
 import logging
 import os
 import random
 import re
 import sys
+import textwrap
 import types
 
 import torch
@@ -32,7 +35,7 @@ from torch import nn
 from .. import _C
 from .._internal.places import is_users
 
-ITEM, LENGTH, ATTRIBUTE, CELL, ABSENT, KEYS = range(6)  # as csrc/python/watch.c has them
+ITEM, LENGTH, ATTRIBUTE, CELL, ABSENT, KEYS, TYPE = range(7)  # as csrc/python/watch.c has them
 # Places: of all, and more for each module, tensor and optimizer. Each costs some 20 ns in every call.
 MOST, MOST_OF_EACH = 4_000, 48
 
@@ -113,6 +116,12 @@ def _imported_by(fn):
                 yield found
 
 
+def finders_of_modules():
+    """The files of what finds modules, as an editable install does: imports within torch run it."""
+    modules = (sys.modules.get(getattr(f, "__module__", None) or type(f).__module__) for f in sys.meta_path)
+    return {getattr(m, "__file__", None) for m in modules}
+
+
 def functions_of(cls):
     """(name, function) of the user's functions that a class has, in an order that is the same in each process."""
     for base in cls.__mro__:
@@ -147,6 +156,23 @@ def _variables_in(code):
     """Strings that may be names of environment variables."""
     found = set(_texts(code.co_consts))
     return found.union(*(_variables_in(c) for c in code.co_consts if isinstance(c, types.CodeType)))
+
+
+def _names_are_constant(fn):
+    """Whether all names of attributes that a function's source asks for are written there."""
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(fn)))
+    except (OSError, TypeError, SyntaxError, ValueError):
+        return False
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and node.attr == "__dict__":
+            return False
+        if isinstance(node, ast.Call) and isinstance(node.func, (ast.Name, ast.Attribute)):
+            name = node.func.id if isinstance(node.func, ast.Name) else node.func.attr
+            asked = node.args[1:2] if name in ("getattr", "hasattr", "setattr", "delattr") else node.args if name == "attrgetter" else []
+            if name == "vars" or any(not isinstance(x, ast.Constant) for x in asked):
+                return False
+    return True
 
 
 def _words_in(code):
@@ -186,6 +212,8 @@ class Watch:
         self._unwatched, self.readers = [], []  # readers: functions that may read the environment
         self.objects, self.classes, self.globals, self.doubts = {}, {}, {}, []
         self.caches = []  # functions with functools.lru_cache
+        self.corrected = bool(more)  # whether what ran was needed to find all of it
+        self._any_name = False  # whether attributes are asked for by names that are computed
         self._seen, self._kept, self._names, self._objects = set(), [], set(_IMPLIED), []
         self._large = 0  # modules, tensors and optimizers
         for x in (*roots, *more):
@@ -200,8 +228,8 @@ class Watch:
     def _settle(self):
         """Names come with functions, and functions with the attributes that have these names."""
         done = None
-        while done != (len(self._names), len(self._objects)):
-            done = len(self._names), len(self._objects)
+        while done != (len(self._names), len(self._objects), self._any_name):
+            done = len(self._names), len(self._objects), self._any_name
             for x, name in list(self._objects):
                 self._attributes(x, name)
 
@@ -223,6 +251,15 @@ class Watch:
                 return f"{name} is a {kind}, whose changes cannot be watched"
         return None
 
+    def has_unwatched(self):
+        """Whether anything is reached that cannot be watched, be it used or not."""
+        return bool(self._unwatched)
+
+    def packages(self):
+        """The top modules of the packages whose code is reached."""
+        tops = {(fn.__module__ or "").partition(".")[0] for fn in self.functions if _origin(fn) is Origin.PACKAGE}
+        return [sys.modules[top] for top in sorted(tops) if top in sys.modules]
+
     def unknown(self, codes):
         """Of what ran, {code: its globals}: the user's own that was not among what can be reached."""
         known, todo = set(), [fn.__code__ for fn in self.functions]
@@ -230,14 +267,18 @@ class Watch:
             code = todo.pop()
             known.add(code)
             todo += [c for c in code.co_consts if isinstance(c, types.CodeType) and c not in known]
-        return {c: names for c, names in codes.items() if c not in known and origin_of_code(c, names) is Origin.OWN}
+        finders = finders_of_modules()
+        ran = {c: names for c, names in codes.items() if c not in known and c.co_filename not in finders}
+        return {c: names for c, names in ran.items() if origin_of_code(c, names) is Origin.OWN}
 
     def add_names(self, codes):
         """Code of packages that ran, found or not, says which attributes of what was found count."""
         for code, names in codes.items():
             if origin_of_code(code, names) is Origin.PACKAGE:
                 self._names |= _names_in(code)
+        before = len(self.places)
         self._settle()
+        self.corrected |= len(self.places) > before
 
     def note(self, kind, container, key, value, name):
         if len(self.places) >= MOST + MOST_OF_EACH * self._large:
@@ -361,6 +402,8 @@ class Watch:
         names = _names_in(fn.__code__)
         self._names |= names
         self.functions.append(fn)
+        if whose is Origin.OWN and names & _BY_NAME and not _names_are_constant(fn):
+            self._any_name = True
         if whose is Origin.PACKAGE:
             for found in sorted(_globals_of(fn.__code__)):
                 value = fn.__globals__.get(found)
@@ -387,17 +430,15 @@ class Watch:
                 self.note(ABSENT, fn.__globals__, found, None, found)
 
     def _environment(self, fn):
-        """Variables that the function may read. What it makes of others nobody can tell."""
+        """All variables: which of them the function reads nobody can tell."""
         self.readers.append(fn)
         held = getattr(os.environ, "_data", {})
-        for key in sorted(_variables_in(fn.__code__)):
-            key = os.fsencode(key)
-            there = key in held
-            self.note(ITEM if there else ABSENT, held, key, held.get(key), f"os.environ[{key!r}]")
+        if self._first_visit(held):
+            self._items(held, "os.environ")
 
     def _class(self, cls):
         """Its functions count if somebody mentions their names, what the user's own hold besides too."""
-        for base in cls.__mro__:
+        for base in (*cls.__mro__, *(type(cls).__mro__ if type(cls) is not type else ())):
             whose = _origin_of_class(base)
             if not whose or not self._first_visit(base):
                 continue
@@ -415,7 +456,8 @@ class Watch:
             self._attributes_of_class(x, name)
             return
         held = getattr(x, "__dict__", {})
-        for key in [key for key in held if key in self._names and (id(x), key) not in self._seen]:
+        every = self._any_name and _origin_of_class(type(x)) is Origin.OWN
+        for key in [key for key in held if (every or key in self._names) and (id(x), key) not in self._seen]:
             self._seen.add((id(x), key))
             if isinstance(x, torch.optim.Optimizer) and key in ("state", "param_groups", "defaults"):
                 continue
@@ -436,7 +478,7 @@ class Watch:
         for key, value in list(held.items()):
             special = key.startswith("__") and key.endswith("__")
             calls = isinstance(value, (types.FunctionType, *_DESCRIPTORS))
-            if (id(cls), key) in self._seen or not (key in self._names or (calls and (special or all_of_it))):
+            if (id(cls), key) in self._seen or not (key in self._names or (self._any_name and own) or (calls and (special or all_of_it))):
                 continue
             self._seen.add((id(cls), key))
             if isinstance(value, _SLOTS) or (special and not calls) or not (own or calls):
