@@ -82,3 +82,10 @@ def _made(name, make, schema, entry):
         return known[given]
 
     return Kernel(name, schema, lambda args: function(args).results, lambda platform, args: function(args))
+
+
+def __getattr__(name):
+    if name == "attention":
+        import importlib
+        return importlib.import_module(f"{__name__}.attention")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
