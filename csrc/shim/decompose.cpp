@@ -294,10 +294,40 @@ static std::vector<at::Tensor> graph_call(int64_t handle, const c10::List<at::Te
   return stack[0].toTensorVector();
 }
 
+// ---- kernels of others: past autograd ----
+// torch.library's autograd kernel is Python: a call that needs no gradients goes by it.
+static void past_autograd(const c10::OperatorHandle &op, c10::DispatchKeySet keys, torch::jit::Stack *stack) {
+  bool needed = false;
+  if (c10::GradMode::is_enabled())
+    for (auto v = stack->end() - static_cast<std::ptrdiff_t>(op.schema().arguments().size()); v != stack->end(); ++v) {
+      if (v->isTensor()) needed |= v->toTensor().requires_grad();
+      else if (v->isTensorList())
+        for (const at::Tensor &t : v->toTensorVector()) needed |= t.requires_grad();
+    }
+  if (needed) { // an alias of all autograd keys has it
+    const c10::DispatchKeySet below(c10::DispatchKeySet::FULL_AFTER, c10::DispatchKey::AutogradFunctionality);
+    op.redispatchBoxed((keys & below) | c10::DispatchKeySet(c10::DispatchKey::AutogradOther), stack);
+    return;
+  }
+  at::AutoDispatchBelowAutograd below;
+  op.redispatchBoxed(keys & c10::after_autograd_keyset, stack);
+}
+
+static void go_past_autograd(c10::string_view name) {
+  static std::mutex lock;
+  static auto &kept = *new std::vector<c10::RegistrationHandleRAII>;
+  auto handle = c10::Dispatcher::singleton().registerImpl(
+      {std::string(name), ""}, c10::DispatchKey::AutogradPrivateUse1,
+      c10::KernelFunction::makeFromBoxedFunction<&past_autograd>(), std::nullopt, nullptr, "torch_tpu");
+  std::lock_guard<std::mutex> guard(lock);
+  kept.push_back(std::move(handle));
+}
+
 void register_decompositions() {
   tt_set_decompose(decompose);
   static auto &defs = *new torch::Library(torch::Library::DEF, "torch_tpu", std::nullopt, __FILE__, __LINE__);
   defs.def("deliver(Tensor?[] results) -> ()");
+  defs.def("past_autograd(str name) -> ()", TORCH_FN(go_past_autograd));
   defs.def("graph_call(int handle, Tensor(a!)[] written, Tensor[] read) -> Tensor[]");
   static auto &all = *new torch::Library(torch::Library::IMPL, "torch_tpu", c10::DispatchKey::CompositeExplicitAutograd,
                                          __FILE__, __LINE__);

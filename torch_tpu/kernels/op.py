@@ -12,8 +12,7 @@ from .._foreign import RESULTS
 from .._registry import DECOMPOSITIONS
 from .text import Function, spec_of
 
-_compiling, _grad_enabled = torch.compiler.is_compiling, torch.is_grad_enabled
-_any_requires_grad, _BelowAutograd = torch._C._any_requires_grad, torch._C._AutoDispatchBelowAutograd
+_compiling = torch.compiler.is_compiling
 _failed = threading.local()  # .error: what a lowering on this thread raised last
 
 
@@ -88,10 +87,7 @@ class Kernel:
         if _compiling():
             return self.op(*args, **kwargs)
         try:
-            if self._backward is None or (_grad_enabled() and _any_requires_grad(*args, **kwargs)):
-                return self._direct(*args, **kwargs)
-            with _BelowAutograd():  # no Python of torch.library's on the way
-                return self._direct(*args, **kwargs)
+            return self._direct(*args, **kwargs)
         except RuntimeError:
             error, _failed.error = getattr(_failed, "error", None), None
             if error is not None:
@@ -113,6 +109,7 @@ class Kernel:
 
         torch.library.register_autograd(self.name, lambda ctx, *gradients: self._backward(ctx, *gradients),
                                         setup_context=setup, lib=self._library)
+        torch.ops.torch_tpu.past_autograd(self.name)  # calls without gradients go by all of that
 
     def register_vmap(self, fn):
         """As torch.library.register_vmap: fn(info, in_dims, *args) -> (result, out_dims)."""
