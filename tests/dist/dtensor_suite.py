@@ -27,7 +27,7 @@ from torch_tpu.conformance.ops import SPARE, database  # noqa: E402
 from torch_suite import put, reason, table  # noqa: E402
 
 KNOWN = pathlib.Path(__file__).with_suffix(".json")
-RANKS, SECONDS, PLACES = 4, 60, 12  # ranks; for an operator; shardings of a sample's arguments that are tried
+RANKS, SECONDS, PLACES = 4, 240, 12  # ranks; for an operator (DTensor takes a minute to place one of batch norm); shardings of a sample that are tried
 
 LOST = "gave no answer|died|gloo|imed out|timeout|Connection"  # errors after which ranks may be anywhere
 
