@@ -74,7 +74,7 @@ def try_op(op, mesh, device, samples):
         torch.manual_seed(0)
         result = sample.output_process_fn_grad(op.op(*args, **kwargs))  # of what is defined up to a sign its magnitude
         expected = whole((result, gradients(result, (args, kwargs))))
-        by_chance = not same(whole(result), whole(sample.output_process_fn_grad(op.op(*args, **kwargs))))  # then sizes are all there is to compare
+        by_chance = "empty" in op.name or not same(whole(result), whole(sample.output_process_fn_grad(op.op(*args, **kwargs))))  # then sizes are all there is to compare
         there = pytree.tree_map_only(torch.Tensor, lambda t: t.detach().to(device).requires_grad_(t.requires_grad), (args, kwargs))
         converter = DTensorConverter(mesh, *there)
         for d_args, d_kwargs in itertools.islice(converter, PLACES):
