@@ -8,7 +8,7 @@
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <torch/library.h>
 #include <mutex>
-#include "shim/operators.h"
+#include "shim/meta.h"
 
 // torch's makers of Python objects, as its own (pybind11) headers declare them.
 struct THPDtype;
@@ -294,33 +294,20 @@ static std::vector<at::Tensor> graph_call(int64_t handle, const c10::List<at::Te
   return stack[0].toTensorVector();
 }
 
-// ---- kernels of others: past autograd ----
-// torch.library's autograd kernel is Python: a call that needs no gradients goes by it.
+// ---- kernels of others: torch.library's autograd kernel is Python: a call that needs no gradients goes by it ----
 static void past_autograd(const c10::OperatorHandle &op, c10::DispatchKeySet keys, torch::jit::Stack *stack) {
   bool needed = false;
-  if (c10::GradMode::is_enabled())
-    for (auto v = stack->end() - static_cast<std::ptrdiff_t>(op.schema().arguments().size()); v != stack->end(); ++v) {
-      if (v->isTensor()) needed |= v->toTensor().requires_grad();
-      else if (v->isTensorList())
-        for (const at::Tensor &t : v->toTensorVector()) needed |= t.requires_grad();
-    }
-  if (needed) { // an alias of all autograd keys has it
-    const c10::DispatchKeySet below(c10::DispatchKeySet::FULL_AFTER, c10::DispatchKey::AutogradFunctionality);
-    op.redispatchBoxed((keys & below) | c10::DispatchKeySet(c10::DispatchKey::AutogradOther), stack);
-    return;
-  }
+  for (size_t i = stack->size() - op.schema().arguments().size(); c10::GradMode::is_enabled() && i < stack->size(); i++)
+    if ((*stack)[i].isTensor() || (*stack)[i].isTensorList()) each_tensor((*stack)[i], [&](const at::Tensor &t) { needed |= t.defined() && t.requires_grad(); });
+  keys = keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, c10::DispatchKey::AutogradFunctionality);
+  if (needed) return op.redispatchBoxed(keys | c10::DispatchKeySet(c10::DispatchKey::AutogradOther), stack); // where it is as well
   at::AutoDispatchBelowAutograd below;
   op.redispatchBoxed(keys & c10::after_autograd_keyset, stack);
 }
-
-static void go_past_autograd(c10::string_view name) {
-  static std::mutex lock;
-  static auto &kept = *new std::vector<c10::RegistrationHandleRAII>;
-  auto handle = c10::Dispatcher::singleton().registerImpl(
+static void go_past_autograd(c10::string_view name) { // for ever: the handle takes it back
+  new c10::RegistrationHandleRAII(c10::Dispatcher::singleton().registerImpl(
       {std::string(name), ""}, c10::DispatchKey::AutogradPrivateUse1,
-      c10::KernelFunction::makeFromBoxedFunction<&past_autograd>(), std::nullopt, nullptr, "torch_tpu");
-  std::lock_guard<std::mutex> guard(lock);
-  kept.push_back(std::move(handle));
+      c10::KernelFunction::makeFromBoxedFunction<&past_autograd>(), std::nullopt, nullptr, "torch_tpu"));
 }
 
 void register_decompositions() {

@@ -372,8 +372,7 @@ static void ask_host(Entry &e, const c10::IValue *args) {
   e.handle.callBoxed(stack);
 }
 
-// Whether it is of somebody else's namespace: what its author says of a failure is all there is to say.
-static bool is_kernel(const Entry &e) { return e.name.find("::") != std::string::npos; }
+static bool is_kernel(const Entry &e) { return e.name.find("::") != std::string::npos; } // of others: only they can say why it fails
 
 static bool refused_by_meta(Entry &e, torch::jit::Stack *stack) {
   if (!may_fall_back()) return false;
