@@ -168,3 +168,51 @@ def test_the_host_does_a_few_things_for_all_parameters(name, monkeypatch):
     work = [n for n in calls if "getitem" not in str(n.target)]
     each = [n for n in work if "_foreach" in str(n.target) or "copy" in str(n.target)]
     assert made and len(each) == len(made) and len(work) <= 36, [str(n.target) for n in work]  # one copy for all
+
+
+@pytest.mark.parametrize("foreach", [False, True])
+def test_momenta_that_a_schedule_changes(foreach):
+    """A number that is a tensor in one use and has no such form in another is never the call's before."""
+
+    def parameters(device, backend):
+        torch._dynamo.reset()
+        p = torch.nn.Parameter(torch.ones(4, device=device))
+        optimizer = torch.optim.AdamW([p], 0.1, foreach=foreach)
+
+        def step(t):
+            optimizer.zero_grad()
+            ((p - t) ** 2).sum().backward()
+            optimizer.step()
+
+        step = torch.compile(step, backend=backend)
+        seen = []
+        for i in range(6):
+            optimizer.param_groups[0]["betas"] = (0.95 - 0.01 * i, 0.999)
+            step(torch.arange(4.0, device=device) * (i % 3))
+            seen.append(p.detach().cpu().clone())
+        return seen
+
+    torch.testing.assert_close(parameters("tpu", "tpu"), parameters("cpu", "aot_eager"))
+
+
+def test_a_number_of_two_kinds_of_use():
+    class Settings:
+        pass
+
+    def run(device, backend):
+        torch._dynamo.reset()
+        settings, m = Settings(), torch.ones(3, device=device)
+        g, t = torch.arange(3.0, device=device), torch.tensor(3.0, device=device)
+
+        def step():
+            b = settings.b
+            return m.lerp(g, 1 - b) + torch.nn.functional.leaky_relu(g - 1, b) + (1 - b**t)
+
+        step = torch.compile(step, backend=backend)
+        found = []
+        for i in range(5):
+            settings.b = 0.95 - 0.1 * i
+            found.append(step().cpu())
+        return found
+
+    torch.testing.assert_close(run("tpu", "tpu"), run("cpu", "aot_eager"))

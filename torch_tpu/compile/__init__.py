@@ -35,5 +35,5 @@ def tpu(module, example_inputs, *, mode=None, options=None, _made=cache.Compiled
     mode: torch's own ("default", "reduce-overhead", "max-autotune" ...) are accepted; a program is what each of them asks for."""
     tag = _options.check(mode, options)
     backend = aot_autograd(**_compilers(_made, _options.text(options)), decompositions={**scalars.TABLE, **_LAYERS}, keep_inference_input_mutations=True)
-    with cache.entries(tag):
+    with cache.entries(tag), scalars.whole():
         return backend(module, example_inputs)

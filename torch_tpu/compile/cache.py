@@ -3,8 +3,11 @@ its programs come from our cache of executables (csrc/graph/disk.c). torch.compi
 along; TORCHINDUCTOR_AUTOGRAD_CACHE=0 turns them off, TORCHINDUCTOR_CACHE_DIR says where they are."""
 
 import contextlib
+import functools
+import hashlib
 import logging
 import operator
+import pathlib
 from unittest import mock
 
 import torch
@@ -18,7 +21,6 @@ from .sized import has_symbols, is_symbolic
 
 log = logging.getLogger("torch_tpu.compile")  # TORCH_LOGS="torch_tpu", "+torch_tpu" with the graphs themselves
 
-FORMAT = 3  # of what Compiled pickles: another number makes other entries
 
 
 class Compiled(OutputCode):
@@ -116,6 +118,15 @@ def _without_inductors_backends():
     return mock.patch.multiple(codecache, **{k: v for k, v in nothing.items() if hasattr(codecache, k)})
 
 
+@functools.cache
+def _made_by():
+    """A digest of what decides which graph an entry holds besides torch: the sources of this package's compiler."""
+    digest, ours = hashlib.sha256(), pathlib.Path(__file__).parent
+    for file in sorted([*ours.glob("*.py"), *ours.parent.glob("*.py")]):
+        digest.update(file.read_bytes())
+    return digest.hexdigest()
+
+
 @contextlib.contextmanager
 def entries(tag: str):
     """While AOTAutograd runs: its entries hold whole graphs, backward ones too, and are found by tag besides what torch sees."""
@@ -125,6 +136,6 @@ def entries(tag: str):
     with (
         _without_inductors_backends(),
         functorch.patch(bundled_autograd_cache=True, force_non_lazy_backward_lowering=True),
-        compiler.patch(cache_key_tag=f"{compiler.cache_key_tag} {tag} {FORMAT}"),
+        compiler.patch(cache_key_tag=f"{compiler.cache_key_tag} {tag} {_made_by()}"),
     ):
         yield

@@ -4,7 +4,14 @@ Torch turns such numbers into 0-dim tensors where operators have a form for tens
 they do not. These decompositions write the latter with the former; they stand aside (NotImplemented) where all numbers are
 constants, so that graphs keep the operators that have rules."""
 
+import contextlib
+from unittest import mock
+
 import torch
+from torch._dynamo.exc import TensorifyScalarRestartAnalysis
+from torch._dynamo.symbolic_convert import TensorifyState
+from torch._functorch._aot_autograd import graph_compile
+from torch.utils._sympy.symbol import SymT, symbol_is_type
 
 aten = torch.ops.aten
 
@@ -22,6 +29,27 @@ def _only_symbolic(function):
         return function(*args, **kwargs)
 
     return run
+
+
+@contextlib.contextmanager
+def whole():
+    """While a graph is made: a number is a tensor in all of its uses, or a constant that Dynamo guards in all.
+
+    Torch makes constants of those uses that have no form for tensors, some when they are traced, and guards them. Where the same
+    number has become a tensor elsewhere it forgets the guard: the next call's number would meet this call's."""
+    tensorify = graph_compile.tensorify_python_scalars
+
+    def checked(module, shape_env, fake_mode):
+        tensorify(module, shape_env, fake_mode)
+        fixed = {*shape_env.replacements, *(s for guard in shape_env.guards for s in guard.expr.free_symbols)}
+        fixed = [s for s in fixed if symbol_is_type(s, SymT.FLOAT) and not TensorifyState.should_specialize(str(s))]
+        if fixed:
+            for symbol in fixed:
+                TensorifyState.specialize(str(symbol))
+            raise TensorifyScalarRestartAnalysis
+
+    with mock.patch.object(graph_compile, "tensorify_python_scalars", checked):
+        yield
 
 
 def _each(op):
@@ -77,6 +105,7 @@ TABLE = {
         aten._foreach_div.Scalar: _each(lambda x, s: x / s),
         aten._foreach_div.ScalarList: _each(lambda x, s: x / s),
         aten._foreach_pow.ScalarAndTensor: _powers,
+        aten.pow.Scalar: lambda base, exponent: _powers(base, [exponent])[0],
         aten._foreach_lerp.Scalar: _many(_lerp),
         aten._foreach_addcmul.Scalar: _many(_addcmul),
         aten._foreach_addcmul.ScalarList: _many(_addcmul),
