@@ -42,7 +42,8 @@ def main():
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--mb", type=int, nargs="+", default=[1, 64])
     args = parser.parse_args()
-    os.environ["PYTHONPATH"] = os.pathsep.join([sys.path[0], os.environ.get("PYTHONPATH", "")])  # ranks import what they are sent
+    # ranks import what they are sent
+    os.environ["PYTHONPATH"] = os.pathsep.join([sys.path[0], os.environ.get("PYTHONPATH", "")])
     from world import World
 
     import distributed  # this file, by the name that ranks import it by

@@ -1,7 +1,8 @@
-"""What a call of a kernel costs on a hit, beside built-in operators: microseconds of the thread's CPU time, medians of interleaved turns.
+"""What a call of a kernel costs on a hit, beside built-in operators: microseconds of the thread's CPU time, medians of
+interleaved turns.
 
-"torch.add" is add by torch's own binding; "aten op" is one by torch.ops, as a kernel is called; "jax_op" a kernel of jax_op whose
-gradients JAX derives, and "with gradients" the same where one of its arguments asks for them.
+"torch.add" is add by torch's own binding; "aten op" is one by torch.ops, as a kernel is called; "jax_op" a kernel of
+jax_op whose gradients JAX derives, and "with gradients" the same where one of its arguments asks for them.
 
   python bench/kernels.py [--rounds 40] [--calls 100]"""
 import argparse
@@ -41,7 +42,9 @@ def main():
                         times[name].append((time.thread_time() - start) / options.calls * 1e6)
         base = statistics.median(times["torch.add"])
         for name, found in times.items():
-            print(f"{mode:7} {name:26} {statistics.median(found):7.2f} us {statistics.median(found) / base:6.2f} x torch.add")
+            print(
+                f"{mode:7} {name:26} {statistics.median(found):7.2f} us {statistics.median(found) / base:6.2f} x torch.add"
+            )
 
 
 if __name__ == "__main__":

@@ -81,7 +81,8 @@ class ResNet(nn.Module):
 
 
 class MiniLM(nn.Module):
-    """[batch, length] token numbers -> [batch, 10] logits: the encoder of all-MiniLM-L6 (norms after), a mean, a head."""
+    """[batch, length] token numbers -> [batch, 10] logits: the encoder of all-MiniLM-L6 (norms after), a mean, a
+    head."""
 
     def __init__(self, layers=6, width=384, heads=12, vocabulary=1000):
         super().__init__()
@@ -231,7 +232,8 @@ def loss_of(model, x, y):
 
 def torch_step(model, x, y, rate=1e-4, compiler=None):
     """A function of no arguments: one step of AdamW, returning its loss, a tensor. compiler: a backend of
-    torch.compile, which then gets the loss (with its backward) and the optimizer's step; "whole": torch_tpu.compile_step."""
+    torch.compile, which then gets the loss (with its backward) and the optimizer's step; "whole":
+    torch_tpu.compile_step."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=rate)
     loss_function, update = loss_of, optimizer.step
     if compiler == "whole":

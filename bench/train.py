@@ -140,11 +140,25 @@ def main():
                 common.ratio(t.get("one program"), t.get("jax.jit")),
             ]
         )
-        counts += [counts_of(who, name, steps[who]) for who in ("strict", "fuse", "compiled", "one program") if who in steps]
+        counts += [
+            counts_of(who, name, steps[who]) for who in ("strict", "fuse", "compiled", "one program") if who in steps
+        ]
     print(f"\n{common.CORES} cores and threads each, plugin {torch.tpu.get_device_properties().plugin}, JAX on {where}")
-    figures = {"ms a training step": common.table(["", *order, "fuse/strict", "fuse/jax", "compiled/jax", "one/jax"], rows)}
+    figures = {
+        "ms a training step": common.table(["", *order, "fuse/strict", "fuse/jax", "compiled/jax", "one/jax"], rows)
+    }
     if counts:
-        head = ["", "aten calls", "views", "executions", "built", "scalars sent", "bytes sent", "bytes read", "MB at peak"]
+        head = [
+            "",
+            "aten calls",
+            "views",
+            "executions",
+            "built",
+            "scalars sent",
+            "bytes sent",
+            "bytes read",
+            "MB at peak",
+        ]
         figures["a step"] = common.table(head, counts)
     common.report(args, "train", **figures)
 

@@ -36,7 +36,11 @@ int main(int argc, char **argv) {
   if (!b) return complain(&err);
 
   /* torch.add(self, other, alpha=0.5): the schema has three arguments and one result, a new tensor. */
-  tt_variant add = {.op = tt_op_find("add.Tensor"), .name = "add.Tensor", .id = tt_variant_new_id(), .n_args = 3, .n_results = 1,
+  tt_variant add = {.op = tt_op_find("add.Tensor"),
+                    .name = "add.Tensor",
+                    .id = tt_variant_new_id(),
+                    .n_args = 3,
+                    .n_results = 1,
                     .alias = {-1}};
   if (!add.op) return fprintf(stderr, "add.Tensor has no row\n"), 1;
   tt_tensor self = {.storage = a, .sizes = sizes, .strides = strides, .dtype = TT_F32, .rank = 2};

@@ -2,10 +2,10 @@
 
     python examples/qwen3.py [TOPOLOGY] [--layers 36] [--batch 1] [--length 4096]
 
-The model is an ordinary nn.Module (grouped queries, norms of queries and keys, rotary positions, SwiGLU); its layers are one loop
-(torch_tpu.scan_layers, with activation checkpointing), its parameters, AdamW's state and its gradients are sharded over all devices
-(aot.shard), each of which has sequences of its own. Nothing is allocated: the weights alone would be 15 GiB. What the
-program counts is compared with the operations by hand."""
+The model is an ordinary nn.Module (grouped queries, norms of queries and keys, rotary positions, SwiGLU); its layers
+are one loop (torch_tpu.scan_layers, with activation checkpointing), its parameters, AdamW's state and its gradients are
+sharded over all devices (aot.shard), each of which has sequences of its own. Nothing is allocated: the weights alone
+would be 15 GiB. What the program counts is compared with the operations by hand."""
 import argparse
 import resource
 import time
@@ -43,7 +43,11 @@ def rotate(x, cos, sin):
 class Layer(nn.Module):
     def __init__(self):
         super().__init__()
-        self.attention, self.norm, self.inner_norm = Attention(), nn.RMSNorm(WIDTH, eps=1e-6), nn.RMSNorm(WIDTH, eps=1e-6)
+        self.attention, self.norm, self.inner_norm = (
+            Attention(),
+            nn.RMSNorm(WIDTH, eps=1e-6),
+            nn.RMSNorm(WIDTH, eps=1e-6),
+        )
         self.gate, self.up = nn.Linear(WIDTH, INNER, bias=False), nn.Linear(WIDTH, INNER, bias=False)
         self.down = nn.Linear(INNER, WIDTH, bias=False)
 
@@ -61,14 +65,17 @@ class Qwen3(nn.Module):
         self.norm, self.head = nn.RMSNorm(WIDTH, eps=1e-6), nn.Linear(WIDTH, VOCABULARY, bias=False)
 
     def forward(self, tokens):
-        angles = torch.arange(tokens.shape[1], device=tokens.device)[:, None] / 1e6 ** (torch.arange(0, HEAD, 2, device=tokens.device) / HEAD)
+        angles = torch.arange(tokens.shape[1], device=tokens.device)[:, None] / 1e6 ** (
+            torch.arange(0, HEAD, 2, device=tokens.device) / HEAD
+        )
         cos, sin = (f(angles).bfloat16()[:, None] for f in (torch.cos, torch.sin))
         return self.head(self.norm(self.layers(self.embed(tokens), cos, sin)))
 
 
 def by_hand(layers, batch, length):
-    """Operations of matrix products in one step of one device: 2 for each parameter and token forward, 4 backward, and 2 more for the
-    layers, which backward computes again; attention's two products, over all pairs of tokens as they are computed, alike."""
+    """Operations of matrix products in one step of one device: 2 for each parameter and token forward, 4 backward, and
+    2 more for the layers, which backward computes again; attention's two products, over all pairs of tokens as they are
+    computed, alike."""
     tokens = batch * length
     layer = 2 * WIDTH * HEADS * HEAD + 2 * WIDTH * GROUPS * HEAD + 3 * WIDTH * INNER
     attention = 2 * 2 * batch * HEADS * HEAD * length**2
@@ -104,8 +111,12 @@ def main():
     made = compiled(args.topology, args.layers, args.batch, args.length)
     print(made)
     hand, counted = by_hand(args.layers, args.batch, args.length), sum(made.cost.matrix.values())
-    print(f"by hand        {hand / 1e12:.2f} TFLOP of matrix products a step and device, counted {counted / 1e12:.2f} ({counted / hand - 1:+.1%})")
-    print(f"host           {time.process_time() - start:.0f} s of CPU, {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20:.2f} GiB")
+    print(
+        f"by hand        {hand / 1e12:.2f} TFLOP of matrix products a step and device, counted {counted / 1e12:.2f} ({counted / hand - 1:+.1%})"
+    )
+    print(
+        f"host           {time.process_time() - start:.0f} s of CPU, {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20:.2f} GiB"
+    )
     assert made.memory.total <= made.memory.available and abs(counted / hand - 1) < 0.1
 
 

@@ -206,14 +206,18 @@ def main():
     say("")
     for line in table:
         say("  ".join(cell.ljust(width) for cell, width in zip(line, widths)).rstrip())
-    say("\nmax diff: of the embeddings, or of the losses of the first 20 steps; cold, warm: first and second batch, or first "
-        "and last epoch.")
+    say(
+        "\nmax diff: of the embeddings, or of the losses of the first 20 steps; cold, warm: first and second batch, or first "
+        "and last epoch."
+    )
     total = counters(args.device)
     if total:
         fallbacks = ", ".join(f"{op} x{n}" for op, n in total["fallbacks"].items()) or "none"
-        say(f"compiles {total['compiles']}, cache hits: disk {total['cache_hits_disk']}, memory {total['cache_hits_memory']}, plan "
+        say(
+            f"compiles {total['compiles']}, cache hits: disk {total['cache_hits_disk']}, memory {total['cache_hits_memory']}, plan "
             f"{total['cache_hits_plan']:,}; executions {total['executions']:,}; on the CPU instead: {fallbacks}; "
-            f"{time.perf_counter() - begin:.0f} s")
+            f"{time.perf_counter() - begin:.0f} s"
+        )
     return 0 if all(r["ok"] for _, r in rows) else 1
 
 

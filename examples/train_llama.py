@@ -1,11 +1,12 @@
-"""Trains a small Llama on the bytes of this repository's pages: FSDP2 x tensor parallelism, checkpoints, a curve of the loss.
+"""Trains a small Llama on the bytes of this repository's pages: FSDP2 x tensor parallelism, checkpoints, a curve of the
+loss.
 
-    python examples/train_llama.py                                          # one process, one device
-    torchrun --nproc-per-node 4 examples/train_llama.py --tensor 2          # a laptop: 2 x 2 processes on the CPU's plugin
+    python examples/train_llama.py                                          # one process, one device torchrun
+    --nproc-per-node 4 examples/train_llama.py --tensor 2          # a laptop: 2 x 2 processes on the CPU's plugin
     python -m torch.tpu.distributed examples/train_llama.py --tensor 4      # on each host of a pod: the same file
 
-Losses are those of one process. Run again with the same --checkpoint and another number of processes, and it goes on where it ended. What is
-parallel about it are parallel(), checkpoint() and `part`; all of it is PyTorch's own."""
+Losses are those of one process. Run again with the same --checkpoint and another number of processes, and it goes on
+where it ended. What is parallel about it are parallel(), checkpoint() and `part`; all of it is PyTorch's own."""
 import argparse
 import json
 import os
@@ -37,7 +38,8 @@ class Attention(nn.Module):
         self.k, self.v = nn.Linear(width, groups * head, bias=False), nn.Linear(width, groups * head, bias=False)
 
     def forward(self, x, angles):
-        q, k, v = (f(x).unflatten(-1, (-1, self.head)).transpose(1, 2) for f in (self.q, self.k, self.v))  # of a rank's heads
+        # of a rank's heads
+        q, k, v = (f(x).unflatten(-1, (-1, self.head)).transpose(1, 2) for f in (self.q, self.k, self.v))
         y = F.scaled_dot_product_attention(rotated(q, angles), rotated(k, angles), v, is_causal=True, enable_gqa=True)
         return self.o(y.transpose(1, 2).flatten(2))
 
@@ -85,10 +87,18 @@ class Llama(nn.Module):
 def parallel(model, mesh):
     """Matrices are split over the ranks of "tensor", all parameters over those of "data"."""
     if mesh["tensor"].size() > 1:
-        split = {"embed": RowwiseParallel(input_layouts=Replicate()), "output": ColwiseParallel(output_layouts=Replicate())}
-        columns, rows = ("attention.q", "attention.k", "attention.v", "feed.gate", "feed.up"), ("attention.o", "feed.down")
+        split = {
+            "embed": RowwiseParallel(input_layouts=Replicate()),
+            "output": ColwiseParallel(output_layouts=Replicate()),
+        }
+        columns, rows = ("attention.q", "attention.k", "attention.v", "feed.gate", "feed.up"), (
+            "attention.o",
+            "feed.down",
+        )
         for i in range(len(model.layers)):
-            split |= {f"layers.{i}.{name}": ColwiseParallel() for name in columns} | {f"layers.{i}.{name}": RowwiseParallel() for name in rows}
+            split |= {f"layers.{i}.{name}": ColwiseParallel() for name in columns} | {
+                f"layers.{i}.{name}": RowwiseParallel() for name in rows
+            }
         parallelize_module(model, mesh["tensor"], split)
     for layer in model.layers:
         fully_shard(layer, mesh=mesh["data"])
@@ -96,7 +106,8 @@ def parallel(model, mesh):
 
 
 def checkpoint(folder, model, optimizer, steps=None):
-    """Saves what the ranks have between them after so many steps; or, without a number, loads that and says the number. Any ranks may load it."""
+    """Saves what the ranks have between them after so many steps; or, without a number, loads that and says the number.
+    Any ranks may load it."""
     state = {"steps": steps, **dict(zip(("model", "optimizer"), get_state_dict(model, optimizer)))}
     if steps is not None:
         return dcp.save(state, checkpoint_id=folder)
@@ -116,12 +127,23 @@ def batch(text, step, size, length):
 def plot(losses, path):
     """The losses as a line in an SVG picture of 640 x 360."""
     top = max(losses)
-    points = " ".join(f"{40 + 590 * i / max(len(losses) - 1, 1):.1f},{340 - 320 * loss / top:.1f}" for i, loss in enumerate(losses))
-    words = [(4, 24, f"{top:.2f}"), (4, 344, "0"), (280, 356, f"{len(losses)} steps"), (280, 16, f"loss, {losses[-1]:.3f} at last")]
-    text = "".join(f'<text x="{x}" y="{y}" font-family="sans-serif" font-size="12">{word}</text>' for x, y, word in words)
-    pathlib.Path(path).write_text(f'<svg xmlns="http://www.w3.org/2000/svg" width="640" height="360"><rect width="640" height="360" fill="white"/>'
-                                  f'<path d="M40 20V340H630" fill="none" stroke="gray"/><polyline points="{points}" fill="none" stroke="steelblue" '
-                                  f'stroke-width="2"/>{text}</svg>\n')
+    points = " ".join(
+        f"{40 + 590 * i / max(len(losses) - 1, 1):.1f},{340 - 320 * loss / top:.1f}" for i, loss in enumerate(losses)
+    )
+    words = [
+        (4, 24, f"{top:.2f}"),
+        (4, 344, "0"),
+        (280, 356, f"{len(losses)} steps"),
+        (280, 16, f"loss, {losses[-1]:.3f} at last"),
+    ]
+    text = "".join(
+        f'<text x="{x}" y="{y}" font-family="sans-serif" font-size="12">{word}</text>' for x, y, word in words
+    )
+    pathlib.Path(path).write_text(
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="640" height="360"><rect width="640" height="360" fill="white"/>'
+        f'<path d="M40 20V340H630" fill="none" stroke="gray"/><polyline points="{points}" fill="none" stroke="steelblue" '
+        f'stroke-width="2"/>{text}</svg>\n'
+    )
 
 
 def main():
@@ -149,7 +171,9 @@ def main():
         begun = checkpoint(args.checkpoint, model, optimizer)
 
     pages = pathlib.Path(__file__).resolve().parents[1]
-    text = torch.frombuffer(bytearray(b"".join(p.read_bytes() for p in sorted(pages.glob("docs/*.md")))), dtype=torch.uint8).long()
+    text = torch.frombuffer(
+        bytearray(b"".join(p.read_bytes() for p in sorted(pages.glob("docs/*.md")))), dtype=torch.uint8
+    ).long()
     losses = []
     for step in range(begun, args.steps):
         tokens, following = (t.chunk(ranks)[part].to(args.device) for t in batch(text, step, args.batch, args.length))

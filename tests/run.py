@@ -1,6 +1,8 @@
-"""What `make test` runs after the C tests: the Python tests on every CPU plugin, then each program they made through libtpu.
+"""What `make test` runs after the C tests: the Python tests on every CPU plugin, then each program they made through
+libtpu.
 
-On the first plugin a sample of them runs in the other eager modes too (all, with --all), with a sample of PyTorch's own test data.
+On the first plugin a sample of them runs in the other eager modes too (all, with --all), with a sample of PyTorch's own
+test data.
 
 One folder of compiled programs serves all runs, so a second run compiles nothing. The programs that the tests emit are
 collected as text, and a sample of them (all, with --all) is compiled for the topologies of TOPOLOGIES; what compiled
@@ -23,8 +25,10 @@ TOPOLOGIES = ["v5e:2x2", "v6e:2x2", "tpu7x:2x2x1"]
 SAMPLE = 40  # programs for each topology in `make test`
 PARTS = 10  # one of so many of the tests runs in each of the other modes in `make test`
 TASKS = 80  # of the coverage page, likewise
-CACHE = pathlib.Path(os.environ.get("TORCH_TPU_TEST_CACHE") or pathlib.Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
-                     / "torch_tpu_tests")
+CACHE = pathlib.Path(
+    os.environ.get("TORCH_TPU_TEST_CACHE")
+    or pathlib.Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "torch_tpu_tests"
+)
 
 
 def say(text):
@@ -42,10 +46,34 @@ def tally(output):
 
 def run_pytest(plugin, paths, dump, extra, **settings):
     """The tests on one plugin; a crash of the process is a failure like any other."""
-    env = {**os.environ, "TORCH_TPU_PLUGIN": plugin, "TORCH_TPU_CACHE_DIR": str(CACHE / "programs"), "TORCH_TPU_DUMP": str(dump),
-           "TORCH_TPU_FALLBACK": "silent", "CI": "1", **settings}  # where torch raises what it warns of elsewhere
-    command = [sys.executable, "-m", "pytest", "-q", "--no-header", "-p", "no:cacheprovider", "-n", "2", "-W", "ignore", "--durations=5", *paths, *extra]
-    process = subprocess.Popen(command, cwd=ROOT, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, bufsize=1)
+    env = {
+        **os.environ,
+        "TORCH_TPU_PLUGIN": plugin,
+        "TORCH_TPU_CACHE_DIR": str(CACHE / "programs"),
+        "TORCH_TPU_DUMP": str(dump),
+        "TORCH_TPU_FALLBACK": "silent",
+        "CI": "1",
+        **settings,
+    }  # where torch raises what it warns of elsewhere
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "--no-header",
+        "-p",
+        "no:cacheprovider",
+        "-n",
+        "2",
+        "-W",
+        "ignore",
+        "--durations=5",
+        *paths,
+        *extra,
+    ]
+    process = subprocess.Popen(
+        command, cwd=ROOT, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, bufsize=1
+    )
     lines = []
     for line in process.stdout:
         lines.append(line)
@@ -66,7 +94,13 @@ def run_core():
     for plugin in PLUGINS:
         path = torch_tpu.plugin.KNOWN[plugin]() or ""
         for command in (["build/c/tt_tests"], ["build/c/tt_hlo_values", path], ["build/c/tt_hlo_views", path]):
-            done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env={**os.environ, "TORCH_TPU_PLUGIN": path, "TT_LIBTPU": libtpu})
+            done = subprocess.run(
+                command,
+                cwd=ROOT,
+                capture_output=True,
+                text=True,
+                env={**os.environ, "TORCH_TPU_PLUGIN": path, "TT_LIBTPU": libtpu},
+            )
             count = re.findall(r"(\d+) passed, (\d+) failed", done.stdout)
             good, bad = map(int, count[-1]) if count else (0, 1)
             bad = max(bad, int(done.returncode != 0))
@@ -84,17 +118,29 @@ def run_script(*command, **env):
 
 
 def run_mode(mode, plugin, dump, everything):
-    """The tests in another eager mode, and PyTorch's samples in it, which have to pass where the coverage page says that they do in
-    Strict mode: the sample of both, or everything."""
+    """The tests in another eager mode, and PyTorch's samples in it, which have to pass where the coverage page says
+    that they do in Strict mode: the sample of both, or everything."""
     start, part = time.time(), MODES.index(mode)
     say(f"---- {mode} mode on {plugin}")
     env = {"TORCH_TPU_EAGER_MODE": mode, "TORCH_TPU_TEST_PART": "0/1" if everything else f"{part}/{PARTS}"}
     passed, failed = run_pytest(plugin, ["tests/torch"], dump, [], **env)
     spread = [] if everything else ["--spread", str(TASKS), "--seed", str(part)]
-    good, bad = run_script("-m", "torch_tpu.conformance", "--check", "docs", "--quiet", *spread, TORCH_TPU_PLUGIN=plugin, TORCH_TPU_FALLBACK="silent",
-                           TORCH_TPU_CACHE_DIR=str(CACHE / "programs"), **env)
-    say(f"{mode} mode: {passed} tests passed, {failed} failed; {'all' if everything else TASKS} tasks of the coverage page "
-        f"{'differ' if bad else 'are as in strict mode'}; {time.time() - start:.0f} s")
+    good, bad = run_script(
+        "-m",
+        "torch_tpu.conformance",
+        "--check",
+        "docs",
+        "--quiet",
+        *spread,
+        TORCH_TPU_PLUGIN=plugin,
+        TORCH_TPU_FALLBACK="silent",
+        TORCH_TPU_CACHE_DIR=str(CACHE / "programs"),
+        **env,
+    )
+    say(
+        f"{mode} mode: {passed} tests passed, {failed} failed; {'all' if everything else TASKS} tasks of the coverage page "
+        f"{'differ' if bad else 'are as in strict mode'}; {time.time() - start:.0f} s"
+    )
     return passed + good, failed + bad
 
 
@@ -108,18 +154,26 @@ def compile_for_tpu(dump, everything):
     programs = aot.collect(dump)  # both plugins emit the same
     total, passed, known, failed, start = len(programs), 0, 0, [], time.time()
     for topology in TOPOLOGIES:
-        chosen = programs if everything else dict(random.Random(topology).sample(sorted(programs.items()), min(SAMPLE, total)))
+        chosen = (
+            programs
+            if everything
+            else dict(random.Random(topology).sample(sorted(programs.items()), min(SAMPLE, total)))
+        )
         counts = aot.compile_all(chosen, [topology], CACHE / "libtpu")
         passed, known, failed = passed + counts[0], known + counts[1], failed + counts[2]
     for job, result in failed:
         say(f"libtpu {job.topology}: {job.file}: {result.get('message') or result['status']}")
-    say(f"libtpu: of {total} programs {passed} compiled for {', '.join(TOPOLOGIES)} ({known} known good), {len(failed)} failed in {time.time() - start:.0f} s")
+    say(
+        f"libtpu: of {total} programs {passed} compiled for {', '.join(TOPOLOGIES)} ({known} known good), {len(failed)} failed in {time.time() - start:.0f} s"
+    )
     return passed, len(failed)
 
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--all", action="store_true", help="every program through libtpu, more samples of every operator")
+    parser.add_argument(
+        "--all", action="store_true", help="every program through libtpu, more samples of every operator"
+    )
     parser.add_argument("--plugin", action="append", help="only this plugin")
     parser.add_argument("--mode", choices=["strict", "debug", "fuse"], help="the eager mode in which the tests begin")
     parser.add_argument("--programs-only", action="store_true", help="only compile the programs of the last run")
@@ -141,8 +195,16 @@ def main():
         for plugin in args.plugin or PLUGINS:
             say(f"---- {plugin}")
             total.append(run_pytest(plugin, named or ["tests/torch", "tests/models"], dump, flags))
-            if not named:  # several processes each; what moves bytes is the same on all plugins, where memory lies is not
-                total.append(run_pytest(plugin, ["tests/dist" if plugin == PLUGINS[0] else "tests/dist/test_collectives.py", "-n", "0"], dump, flags))
+            # several processes each; what moves bytes is the same on all plugins, where memory lies is not
+            if not named:
+                total.append(
+                    run_pytest(
+                        plugin,
+                        ["tests/dist" if plugin == PLUGINS[0] else "tests/dist/test_collectives.py", "-n", "0"],
+                        dump,
+                        flags,
+                    )
+                )
             if plugin == PLUGINS[0] and not named and not args.mode:
                 total += [run_mode(mode, plugin, dump, args.all) for mode in MODES]
     total.append(compile_for_tpu(dump, args.all))

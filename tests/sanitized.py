@@ -1,7 +1,8 @@
-"""Runs pytest on the extension that `make test-tsan` or `make test-asan` built: the C core under a sanitizer, inside Python.
+"""Runs pytest on the extension that `make test-tsan` or `make test-asan` built: the C core under a sanitizer, inside
+Python.
 
-Torch, Python and the plugin are not instrumented, so what is looked at is the core's own memory, on the calling threads, on
-autograd's and in the workers of a DataLoader. The sanitizer's library has to be there before Python is.
+Torch, Python and the plugin are not instrumented, so what is looked at is the core's own memory, on the calling
+threads, on autograd's and in the workers of a DataLoader. The sanitizer's library has to be there before Python is.
 
   python tests/sanitized.py thread|address FOLDER [pytest arguments]         FOLDER: where the extension was built"""
 import importlib.machinery
@@ -13,7 +14,8 @@ import sys
 
 LIBRARY = {"thread": "libtsan.so", "address": "libasan.so"}
 OPTIONS = {
-    # Workers are forked by a process with threads, which TSan takes only when told so; what torch locks it does not see.
+    # Workers are forked by a process with threads, which TSan takes only when told so; what torch locks it does not
+    # see.
     "thread": "TSAN_OPTIONS=ignore_noninstrumented_modules=1:die_after_fork=0:history_size=4:exitcode=66:abort_on_error=0",
     # Python keeps memory to its end, and torch's libraries define things twice.
     "address": "ASAN_OPTIONS=detect_leaks=0:detect_odr_violation=0:alloc_dealloc_mismatch=0:handle_segv=1:allow_user_segv_handler=0",

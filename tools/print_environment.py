@@ -1,7 +1,10 @@
-"""Prints docs/environment.md from the table that the native code reads: python tools/print_environment.py > docs/environment.md"""
+"""Prints docs/environment.md from the table that the native code reads: python tools/print_environment.py >
+docs/environment.md"""
 from torch_tpu import _C
 
-print("# Environment variables\n\nPrinted by `tools/print_environment.py` from the table in `csrc/base/env.c`; the native code can read no other.\n")
+print(
+    "# Environment variables\n\nPrinted by `tools/print_environment.py` from the table in `csrc/base/env.c`; the native code can read no other.\n"
+)
 print("| variable | meaning |\n| --- | --- |")
 for name, meaning in _C.env_table():
     print(f"| `{name}` | {meaning} |")

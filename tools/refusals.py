@@ -3,10 +3,10 @@
   python tools/refusals.py            runs PyTorch's own samples (op_db), in these dtypes, on the CPU; a few minutes
   python tools/refusals.py check RE   the same for samples whose name matches: does the header say what torch does?
 
-torch's kernels refuse dtypes in words of their own ('"lcm_cpu" not implemented for 'Float''), and no table of torch's tells which. An
-operator is listed for a dtype if it refused every call whose first tensor, and whose tensors together, were of that dtype, and was
-taken in some other dtype. Calls that name a dtype, or that compute in the dtype of a number, are left alone. 16-bit and 8-bit
-floats are left out: the tpu computes in them where the CPU has no kernel."""
+torch's kernels refuse dtypes in words of their own ('"lcm_cpu" not implemented for 'Float''), and no table of torch's
+tells which. An operator is listed for a dtype if it refused every call whose first tensor, and whose tensors together,
+were of that dtype, and was taken in some other dtype. Calls that name a dtype, or that compute in the dtype of a
+number, are left alone. 16-bit and 8-bit floats are left out: the tpu computes in them where the CPU has no kernel."""
 import json
 import os
 import re
@@ -19,8 +19,18 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_map
 
 HEADER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "csrc", "shim", "refusals.h")
-DTYPES = {torch.bool: "Bool", torch.uint8: "Byte", torch.int8: "Char", torch.int16: "Short", torch.int32: "Int", torch.int64: "Long",
-          torch.float32: "Float", torch.float64: "Double", torch.complex64: "ComplexFloat", torch.complex128: "ComplexDouble"}
+DTYPES = {
+    torch.bool: "Bool",
+    torch.uint8: "Byte",
+    torch.int8: "Char",
+    torch.int16: "Short",
+    torch.int32: "Int",
+    torch.int64: "Long",
+    torch.float32: "Float",
+    torch.float64: "Double",
+    torch.complex64: "ComplexFloat",
+    torch.complex128: "ComplexDouble",
+}
 BITS = list(DTYPES)
 KINDS = ("RuntimeError", "NotImplementedError", "ValueError", "IndexError")  # as refuse.cpp counts them
 VALUES = re.compile("without overflow|safely cast|can't be cast|INTERNAL ASSERT")  # refusals of values, not of dtypes
@@ -46,7 +56,11 @@ class Recorder(TorchDispatchMode):
         tensors = [t for t in leaves if isinstance(t, torch.Tensor)]
         dtypes = [t.dtype for t in tensors]
         key = None
-        if dtypes and "Scalar" not in func._schema.overload_name and not any(isinstance(x, torch.dtype) for x in leaves):
+        if (
+            dtypes
+            and "Scalar" not in func._schema.overload_name
+            and not any(isinstance(x, torch.dtype) for x in leaves)
+        ):
             together = dtypes[0]
             for t in dtypes[1:]:
                 together = torch.promote_types(together, t)
@@ -73,7 +87,10 @@ def record(pattern):
     for op in op_db:
         if not re.search(pattern, op.name):
             continue
-        own = next((t for t in (torch.float32, torch.float64, torch.int64, torch.bool) if t in op.supported_dtypes("cpu")), None)
+        own = next(
+            (t for t in (torch.float32, torch.float64, torch.int64, torch.bool) if t in op.supported_dtypes("cpu")),
+            None,
+        )
         torch.manual_seed(0)
         try:
             samples = [s for s, _ in zip(op.sample_inputs("cpu", own), range(12))]
@@ -86,8 +103,11 @@ def record(pattern):
             for s in samples:
                 with recorder:
                     try:
-                        op(cast(s.input) if isinstance(s.input, torch.Tensor) else tree_map(cast, s.input), *tree_map(cast, s.args),
-                           **tree_map(cast, s.kwargs))
+                        op(
+                            cast(s.input) if isinstance(s.input, torch.Tensor) else tree_map(cast, s.input),
+                            *tree_map(cast, s.args),
+                            **tree_map(cast, s.kwargs),
+                        )
                     except Exception:
                         pass  # refused in whatever words: the recorder has seen it
     rows = defaultdict(int)
@@ -108,7 +128,11 @@ def main():
         wrong = [row for row, mask in listed.items() if row[0] in {r[0] for r in rows} and mask & ~rows.get(row, 0)]
         sys.exit(f"refused by torch otherwise than {HEADER} says: {wrong}" if wrong else 0)
     with open(HEADER, "w") as f:
-        f.write(TOP + "".join(f'    {{"{op}", {words}, {kind}, {mask}}},\n' for (op, words, kind), mask in sorted(rows.items())) + "};\n")
+        f.write(
+            TOP
+            + "".join(f'    {{"{op}", {words}, {kind}, {mask}}},\n' for (op, words, kind), mask in sorted(rows.items()))
+            + "};\n"
+        )
 
 
 if __name__ == "__main__":

@@ -20,16 +20,18 @@ __version__ = "0.1.0"
 
 
 def counters() -> dict:
-    """What this process has done: compiles, cache hits by tier (plan, memory, disk), executions, bytes each way, live and
-    peak bytes, and under "fallbacks" the number of calls that ran on the CPU for each operator."""
+    """What this process has done: compiles, cache hits by tier (plan, memory, disk), executions, bytes each way, live
+    and peak bytes, and under "fallbacks" the number of calls that ran on the CPU for each operator."""
     return _C.counters()
 
 
 def explain(fn=None, *args, **kwargs):
-    """What torch.compile makes of fn(*args, **kwargs): graphs, programs, graph breaks, what runs on the host. str() is a report.
+    """What torch.compile makes of fn(*args, **kwargs): graphs, programs, graph breaks, what runs on the host. str() is
+    a report.
 
-    Without a function: prints, to file= or stdout, why each program of this process was compiled, which is which part of its key was
-    new; where programs came from; how DeferAndFuse's windows were flushed. With TORCH_TPU_TRACE_STACKS=1 also the lines."""
+    Without a function: prints, to file= or stdout, why each program of this process was compiled, which is which part
+    of its key was new; where programs came from; how DeferAndFuse's windows were flushed. With TORCH_TPU_TRACE_STACKS=1
+    also the lines."""
     if fn is None:
         from . import _explain
         return _explain.explain(**kwargs)

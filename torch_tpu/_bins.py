@@ -1,5 +1,5 @@
-"""Decompositions of histograms and of reductions by segments: every element is told its bin or segment by a search among
-edges, and one scatter brings them together. What lies in none goes to one place more, which is left out."""
+"""Decompositions of histograms and of reductions by segments: every element is told its bin or segment by a search
+among edges, and one scatter brings them together. What lies in none goes to one place more, which is left out."""
 import math
 
 import torch
@@ -12,21 +12,28 @@ def _check(x, bins, range, weight):
     dims = x.shape[-1]
     for d, n in enumerate(bins):
         torch._check(n > 0, lambda: f"torch.histogram(): bins must be > 0, but got {n} for dimension {d}")
-    torch._check(range is None or len(range) == 2 * dims,
-                 lambda: f"torch.histogramdd: for a {dims}-dimensional histogram range should have {2 * dims} elements, but got {len(range)}")
+    torch._check(
+        range is None or len(range) == 2 * dims,
+        lambda: f"torch.histogramdd: for a {dims}-dimensional histogram range should have {2 * dims} elements, but got {len(range)}",
+    )
     for d, (low, high) in enumerate(zip(range[::2], range[1::2]) if range else ()):
         torch._check(math.isfinite(low) and math.isfinite(high),
                      lambda: f"torch.histogramdd: dimension {d}'s range [{low:g}, {high:g}] is not finite")
-        torch._check(low <= high, lambda: f"torch.histogramdd: min should not exceed max, but got min {low:g} max {high:g} for dimension {d}")
+        torch._check(
+            low <= high,
+            lambda: f"torch.histogramdd: min should not exceed max, but got min {low:g} max {high:g} for dimension {d}",
+        )
     _check_weight(x, weight)
 
 
 def _check_weight(x, weight):
     if not x.is_floating_point() or x.dtype == torch.float16:
         raise NotImplementedError(f'"histogramdd" not implemented for \'{x.dtype}\'')
-    torch._check(weight is None or weight.shape == x.shape[:-1], lambda:
-                 "torch.histogramdd: if weight tensor is provided it should have the same shape as the input tensor excluding its innermost "
-                 f"dimension, but got input with shape {list(x.shape)} and weight with shape {list(weight.shape)}")
+    torch._check(
+        weight is None or weight.shape == x.shape[:-1],
+        lambda: "torch.histogramdd: if weight tensor is provided it should have the same shape as the input tensor excluding its innermost "
+        f"dimension, but got input with shape {list(x.shape)} and weight with shape {list(weight.shape)}",
+    )
 
 
 def _edges(x, bins, range):
@@ -104,7 +111,8 @@ def histogramdd_of_edges(self, bins, weight=None, density=False):
 
 # ---- segments along a dim ----
 def _segments(data, lengths, offsets, axis):
-    """data as [outer, size, inner]; the segment of each of its elements, of their shape; lengths as [outer, segments, 1]."""
+    """data as [outer, size, inner]; the segment of each of its elements, of their shape; lengths as [outer, segments,
+    1]."""
     if offsets is None:
         offsets = torch.nn.functional.pad(lengths.cumsum(-1), (1, 0))
     outer, size = math.prod(data.shape[:axis]), data.shape[axis]
@@ -129,14 +137,25 @@ def _apart(y, segment):
 @decomposes("segment_reduce")
 def segment_reduce(data, reduce, lengths=None, indices=None, offsets=None, axis=0, unsafe=False, initial=None):
     torch._check(indices is None, lambda: "segment_reduce(): indices based reduction is not supported yet.")
-    torch._check(lengths is not None or offsets is not None, lambda: "segment_reduce(): Either lengths or offsets must be defined.")
+    torch._check(
+        lengths is not None or offsets is not None,
+        lambda: "segment_reduce(): Either lengths or offsets must be defined.",
+    )
     axis = axis % data.dim()
     if offsets is None and not unsafe:
         torch._check(not bool((lengths < 0).any()), lambda: "lengths contains negative value!")
-        torch._check(bool((lengths.sum(-1) == data.shape[axis]).all()), lambda:
-                     "segment_reduce(): Expected all rows of lengths along axis to sum to data.size(lengths.dim()-1) when !unsafe.")
+        torch._check(
+            bool((lengths.sum(-1) == data.shape[axis]).all()),
+            lambda: "segment_reduce(): Expected all rows of lengths along axis to sum to data.size(lengths.dim()-1) when !unsafe.",
+        )
     x, segment, lengths = _segments(data, lengths, offsets, axis)
-    how, start = {"sum": ("sum", 0), "mean": ("sum", 0), "prod": ("prod", 1), "max": ("amax", -math.inf), "min": ("amin", math.inf)}[reduce]
+    how, start = {
+        "sum": ("sum", 0),
+        "mean": ("sum", 0),
+        "prod": ("prod", 1),
+        "max": ("amax", -math.inf),
+        "min": ("amin", math.inf),
+    }[reduce]
     y = _together(x, segment, lengths.shape[1], how, start if initial is None else initial)
     if reduce == "mean":
         y = torch.where(lengths > 0, y / lengths.to(y.dtype), math.nan if initial is None else y)
@@ -158,12 +177,17 @@ def segment_reduce_backward(grad, output, data, reduce, lengths=None, offsets=No
         nan, zero = x.isnan(), x == 0
         odd = nan | zero
         plain = _together(torch.where(odd, 1, x), segment, count, "prod", 1 if initial is None else initial)
-        nans, zeros = (_apart(_together(t.to(x.dtype), segment, count, "sum", 0), segment) - t.to(x.dtype) for t in (nan, zero))
-        others = torch.where(nans > 0, math.nan, torch.where(zeros > 0, 0 * _apart(plain, segment), _apart(plain, segment)))
+        nans, zeros = (
+            _apart(_together(t.to(x.dtype), segment, count, "sum", 0), segment) - t.to(x.dtype) for t in (nan, zero)
+        )
+        others = torch.where(
+            nans > 0, math.nan, torch.where(zeros > 0, 0 * _apart(plain, segment), _apart(plain, segment))
+        )
         r = torch.where(odd, _apart(g, segment) * others, _apart(g * y, segment) / x)
     else:
         hit = x.isnan() | (x == _apart(y, segment))
         hits = _apart(_together(hit.to(x.dtype), segment, count, "sum", 0), segment)
         g = _apart(g, segment)
-        r = torch.where(hit, torch.where(g > 0, g / hits.clamp(min=1), g), 0)  # the CPU shares out gradients above 0 only
+        # the CPU shares out gradients above 0 only
+        r = torch.where(hit, torch.where(g > 0, g / hits.clamp(min=1), g), 0)
     return torch.where(segment < count, r, 0).reshape(data.shape)

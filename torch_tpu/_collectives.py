@@ -1,7 +1,8 @@
-"""What programs for many devices are made of besides torch's operators: schemas of the rows `torch_tpu::...` of the lowering table.
+"""What programs for many devices are made of besides torch's operators: schemas of the rows `torch_tpu::...` of the
+lowering table.
 
-A list `groups` is how many groups of ranks there are, how many ranks each has, then the ranks (csrc/ops/collective.c). Sizes are
-those of one rank's tensors; only traced programs hold these operators (torch_tpu/aot/collectives.py)."""
+A list `groups` is how many groups of ranks there are, how many ranks each has, then the ranks (csrc/ops/collective.c).
+Sizes are those of one rank's tensors; only traced programs hold these operators (torch_tpu/aot/collectives.py)."""
 import torch
 
 _library = torch.library.Library("torch_tpu", "FRAGMENT")
@@ -16,7 +17,9 @@ def _all_gather(x, groups):
 
 
 def _reduce_scatter(x, op, groups):
-    torch._check(x.shape[0] % groups[1] == 0, lambda: f"expected dim 0 of size {x.shape[0]} to be divisible by {groups[1]} ranks")
+    torch._check(
+        x.shape[0] % groups[1] == 0, lambda: f"expected dim 0 of size {x.shape[0]} to be divisible by {groups[1]} ranks"
+    )
     return x.new_empty((x.shape[0] // groups[1], *x.shape[1:]))
 
 

@@ -1,7 +1,7 @@
 """ctc_loss: its lengths come as lists of numbers, which would make a program for each batch.
 
-These kernels turn them into tensors, and targets that lie one behind the other into rows, and call the overloads that take
-tensors, which have a rule. The Meta kernel checks the arguments, in torch's words."""
+These kernels turn them into tensors, and targets that lie one behind the other into rows, and call the overloads that
+take tensors, which have a rule. The Meta kernel checks the arguments, in torch's words."""
 import torch
 
 aten = torch.ops.aten
@@ -35,7 +35,9 @@ def _ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, zero_i
     return aten._ctc_loss.Tensor(log_probs, rows, inputs, lengths, blank, zero_infinity)
 
 
-def _ctc_loss_backward(grad, log_probs, targets, input_lengths, target_lengths, loss, log_alpha, blank, zero_infinity=False):
+def _ctc_loss_backward(
+    grad, log_probs, targets, input_lengths, target_lengths, loss, log_alpha, blank, zero_infinity=False
+):
     rows, inputs, lengths = _prepared(log_probs, targets, input_lengths, target_lengths, blank)
     return aten._ctc_loss_backward.Tensor(grad, log_probs, rows, inputs, lengths, loss, log_alpha, blank, zero_infinity)
 

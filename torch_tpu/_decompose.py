@@ -1,16 +1,30 @@
 """Lowers operators that have no rule of their own, by torch's decompositions.
 
-The native side calls run(name, args) with the operator's arguments, whose tensors are traced: every operator that runs here
-adds to one program, and no value can be read. In-place and out= forms run the functional decomposition and copy into
-what they write. An operator that torch cannot decompose is reported as NotImplemented, and runs on the CPU.
-"""
+The native side calls run(name, args) with the operator's arguments, whose tensors are traced: every operator that runs
+here adds to one program, and no value can be read. In-place and out= forms run the functional decomposition and copy
+into what they write. An operator that torch cannot decompose is reported as NotImplemented, and runs on the CPU. """
 
 import threading
 
 import torch
 
 from . import _C
-from . import _bins, _ctc, _distance, _distributions, _embedding, _fused, _grid, _jagged, _layers, _losses, _padded, _quantize, _spectral  # noqa: F401  (they add)
+# noqa: F401  (they add)
+from . import (
+    _bins,
+    _ctc,
+    _distance,
+    _distributions,
+    _embedding,
+    _fused,
+    _grid,
+    _jagged,
+    _layers,
+    _losses,
+    _padded,
+    _quantize,
+    _spectral,
+)
 from ._registry import DECOMPOSITIONS, overload
 
 _functions = {}  # operator name -> (function, overload) or None

@@ -1,19 +1,19 @@
 """Decompositions for torch.distributions: Dirichlet samples, and how gamma and beta samples move with their parameters.
 
 A sample x of a distribution function F(x; a) moves by -(dF/da) / (dF/dx) when its uniform number is held (implicit
-reparameterization, Figurnov et al. 2018). F is an integral of the density p, so dF/da is the integral of p(t) (log t - E log t)
-from the end of the range to x, or its negative from x to the other end. Taken on the side of x that is away from the density's
-peak nothing cancels, and in the logarithm of t (of its odds, for beta) the integrand is exp of a concave function that falls
-from 0: double exponential quadrature with a fixed number of nodes is exact to rounding. Where x lies closer to an end of the
-range than the quadrature's scale, a power series stands in."""
+reparameterization, Figurnov et al. 2018). F is an integral of the density p, so dF/da is the integral of p(t) (log t -
+E log t) from the end of the range to x, or its negative from x to the other end. Taken on the side of x that is away
+from the density's peak nothing cancels, and in the logarithm of t (of its odds, for beta) the integrand is exp of a
+concave function that falls from 0: double exponential quadrature with a fixed number of nodes is exact to rounding.
+Where x lies closer to an end of the range than the quadrature's scale, a power series stands in."""
 import torch
 
 from ._registry import decomposes, wide
 
 
 def _integral(f, scale):
-    """The integral of f(w) over w > 0, for f that falls over about scale; nodes are w = scale exp(s - exp(-s)), s at equal steps
-    (Takahasi and Mori 1974)."""
+    """The integral of f(w) over w > 0, for f that falls over about scale; nodes are w = scale exp(s - exp(-s)), s at
+    equal steps (Takahasi and Mori 1974)."""
     step, nodes, first = (0.11, 72, -3.9) if scale.dtype == torch.float64 else (0.2, 32, -3.1)
     s = torch.arange(nodes, device=scale.device, dtype=scale.dtype) * step + first
     s = s.reshape(-1, *[1] * scale.dim())
@@ -58,7 +58,8 @@ def standard_gamma_grad(alpha, sample):
 # ---- Dirichlet: each element of a sample is beta distributed ----
 @decomposes("_sample_dirichlet")
 def sample_dirichlet(alpha, generator=None):
-    """Gamma samples divided by their sum; as logarithms, since those of small alpha underflow: gamma(a) = gamma(a + 1) u^(1/a)."""
+    """Gamma samples divided by their sum; as logarithms, since those of small alpha underflow: gamma(a) = gamma(a + 1)
+    u^(1/a)."""
     a = wide(alpha)
     u = torch.rand(a.shape, generator=generator, dtype=a.dtype, device=a.device)
     log_gamma = torch._standard_gamma(a + 1, generator).log() + (1 - u).log() / a

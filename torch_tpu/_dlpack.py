@@ -1,5 +1,6 @@
 """DLPack: torch exports a tpu tensor as a capsule by itself, but its __dlpack_device__ knows custom devices by the name
-"privateuse1" only, and from_dlpack asks it. Addresses in a capsule are this package's own: only torch on tpu can import it."""
+"privateuse1" only, and from_dlpack asks it. Addresses in a capsule are this package's own: only torch on tpu can import
+it."""
 import torch
 
 _device = torch.Tensor.__dlpack_device__

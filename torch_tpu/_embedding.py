@@ -1,7 +1,8 @@
 """Decompositions of embedding_bag, of its gradients, and of embeddings of a largest norm.
 
-A bag's number is found for each index by a search in the offsets; sums are additions into bags. A maximum takes two such passes,
-one for the value and one for the first index that has it. Indices equal to padding_idx belong to no bag."""
+A bag's number is found for each index by a search in the offsets; sums are additions into bags. A maximum takes two
+such passes, one for the value and one for the first index that has it. Indices equal to padding_idx belong to no
+bag."""
 import torch
 
 from ._internal import execution_mode
@@ -38,10 +39,16 @@ def _check_offsets(indices, offsets):
     if offsets.numel() == 0:
         return
     first, last, kind = int(offsets[0]), int(offsets[-1]), "Long" if offsets.dtype == torch.int64 else "Int"
-    torch._check(first == 0, lambda: "offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from position 0. "
-                                     f"However, got {first}\n[ torch.{kind}Tensor{{}} ]")
-    torch._check(last <= indices.shape[0], lambda: f"offsets[-1] can not be greater than input's length {indices.shape[0]} but got offsets[-1] "
-                                                   f"of {last}")
+    torch._check(
+        first == 0,
+        lambda: "offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from position 0. "
+        f"However, got {first}\n[ torch.{kind}Tensor{{}} ]",
+    )
+    torch._check(
+        last <= indices.shape[0],
+        lambda: f"offsets[-1] can not be greater than input's length {indices.shape[0]} but got offsets[-1] "
+        f"of {last}",
+    )
 
 
 @decomposes("_embedding_bag", "_embedding_bag_forward_only")
@@ -51,7 +58,9 @@ def embedding_bag(weight, indices, offsets, scale_grad_by_freq=False, mode=SUM, 
         _check_offsets(indices, offsets)
     n_bags, bag = _bags(indices, offsets, include_last_offset)
     rows = wide(weight.index_select(0, indices))
-    counted = (indices != padding_idx)[:, None] if padding_idx >= 0 else torch.ones_like(indices, dtype=torch.bool)[:, None]
+    counted = (
+        (indices != padding_idx)[:, None] if padding_idx >= 0 else torch.ones_like(indices, dtype=torch.bool)[:, None]
+    )
     size = torch.zeros_like(offsets, dtype=indices.dtype).index_add(0, bag, counted[:, 0].to(indices.dtype))
     if mode == MAX:
         value, source = _largest(rows, bag, n_bags, counted, indices)
@@ -78,7 +87,9 @@ def embedding_bag_backward(grad, indices, offset2bag, bag_size, maximum_indices,
     if per_sample_weights is not None:
         rows = rows * wide(per_sample_weights)[:, None]
     if scale_grad_by_freq:
-        count = torch.zeros(num_weights, device=grad.device, dtype=torch.int64).index_add(0, indices, torch.ones_like(indices, dtype=torch.int64))
+        count = torch.zeros(num_weights, device=grad.device, dtype=torch.int64).index_add(
+            0, indices, torch.ones_like(indices, dtype=torch.int64)
+        )
         rows = rows / count.index_select(0, indices)[:, None]
     if padding_idx >= 0:
         rows = torch.where((indices != padding_idx)[:, None], rows, 0)
@@ -86,12 +97,34 @@ def embedding_bag_backward(grad, indices, offset2bag, bag_size, maximum_indices,
 
 
 @decomposes("_embedding_bag_backward")
-def embedding_bag_backward_any(grad, indices, offsets, offset2bag, bag_size, maximum_indices, num_weights, scale_grad_by_freq, mode,
-                               sparse, per_sample_weights, padding_idx=-1):
+def embedding_bag_backward_any(
+    grad,
+    indices,
+    offsets,
+    offset2bag,
+    bag_size,
+    maximum_indices,
+    num_weights,
+    scale_grad_by_freq,
+    mode,
+    sparse,
+    per_sample_weights,
+    padding_idx=-1,
+):
     if sparse:
         raise NotImplementedError("sparse gradients of embedding_bag on tpu")
-    return embedding_bag_backward(grad, indices, offset2bag, bag_size, maximum_indices, num_weights, scale_grad_by_freq, mode,
-                                  per_sample_weights, padding_idx)
+    return embedding_bag_backward(
+        grad,
+        indices,
+        offset2bag,
+        bag_size,
+        maximum_indices,
+        num_weights,
+        scale_grad_by_freq,
+        mode,
+        per_sample_weights,
+        padding_idx,
+    )
 
 
 @decomposes("_embedding_bag_per_sample_weights_backward")

@@ -1,9 +1,9 @@
 """Leaves the process without a race that PyTorch has on every device with autograd threads.
 
-A device's autograd thread releases the graph it has just run, Python objects among it, after backward() has returned to the
-main thread. If Python is being finalised by then, taking the GIL ends the thread in the middle of a C++ destructor, which
-aborts the process. So at exit the GIL is let go until those threads sleep. Nor does a plugin begin to compile while the process
-goes; what it is at then is left there (graph/fuse.c)."""
+A device's autograd thread releases the graph it has just run, Python objects among it, after backward() has returned to
+the main thread. If Python is being finalised by then, taking the GIL ends the thread in the middle of a C++ destructor,
+which aborts the process. So at exit the GIL is let go until those threads sleep. Nor does a plugin begin to compile
+while the process goes; what it is at then is left there (graph/fuse.c)."""
 import atexit
 import glob
 import time

@@ -1,5 +1,5 @@
-"""The schema of the row torch_tpu::foreign, which calls a kernel registered as StableHLO text (kernels/op.py). Only traced
-programs hold it."""
+"""The schema of the row torch_tpu::foreign, which calls a kernel registered as StableHLO text (kernels/op.py). Only
+traced programs hold it."""
 import torch
 
 RESULTS = {}  # key -> [(dtype, shape)] of what it returns

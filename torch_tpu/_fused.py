@@ -31,7 +31,9 @@ def lstm_cell_backward(grad_hy, grad_cy, cx, cy, workspace, has_bias):
     grad = torch.zeros_like(cy) if grad_hy is None else grad_hy * o * (1 - t * t)
     if grad_cy is not None:
         grad = grad + grad_cy
-    grad_gates = torch.cat([grad * g * i * (1 - i), grad * cx * f * (1 - f), grad * i * (1 - g * g), grad_o * o * (1 - o)], 1)
+    grad_gates = torch.cat(
+        [grad * g * i * (1 - i), grad * cx * f * (1 - f), grad * i * (1 - g * g), grad_o * o * (1 - o)], 1
+    )
     return grad_gates, grad * f, grad_gates.sum(0) if has_bias else None
 
 
@@ -52,7 +54,13 @@ def gru_cell_backward(grad_hy, workspace, has_bias):
     grad_r = grad_n * hnew * r * (1 - r)
     grad_input = torch.cat([grad_r, grad_z, grad_n], 1)
     grad_hidden = torch.cat([grad_r, grad_z, grad_n * r], 1)
-    return grad_input, grad_hidden, grad_hy * z, grad_input.sum(0) if has_bias else None, grad_hidden.sum(0) if has_bias else None
+    return (
+        grad_input,
+        grad_hidden,
+        grad_hy * z,
+        grad_input.sum(0) if has_bias else None,
+        grad_hidden.sum(0) if has_bias else None,
+    )
 
 
 # ---- attention ----
@@ -72,13 +80,17 @@ def _mask_of(mask, mask_type, x):
     torch._check(mask.dtype == torch.bool, lambda: "Mask should be a boolean tensor")
     if mask_type == 1:
         return mask.reshape(mask.shape[0], *[1] * (x.dim() - 2), mask.shape[-1])
-    torch._check(mask_type == 0 or mask.shape == x.shape, lambda: "For mask_type == 2 mask shape should match input shape")
+    torch._check(
+        mask_type == 0 or mask.shape == x.shape, lambda: "For mask_type == 2 mask shape should match input shape"
+    )
     return mask
 
 
 @decomposes("_masked_softmax")
 def masked_softmax(x, mask, dim=None, mask_type=None):
-    return x.masked_fill(_mask_of(mask, 2 if mask_type is None else mask_type, x), float("-inf")).softmax(-1 if dim is None else dim)
+    return x.masked_fill(_mask_of(mask, 2 if mask_type is None else mask_type, x), float("-inf")).softmax(
+        -1 if dim is None else dim
+    )
 
 
 @decomposes("_masked_softmax_backward")
@@ -95,8 +107,21 @@ def transform_bias_rescale_qkv(qkv, bias, num_heads):
 
 
 @decomposes("_native_multi_head_attention")
-def multi_head_attention(query, key, value, embed_dim, num_head, qkv_weight, qkv_bias, proj_weight, proj_bias, mask=None,
-                         need_weights=True, average_attn_weights=True, mask_type=None):
+def multi_head_attention(
+    query,
+    key,
+    value,
+    embed_dim,
+    num_head,
+    qkv_weight,
+    qkv_bias,
+    proj_weight,
+    proj_bias,
+    mask=None,
+    need_weights=True,
+    average_attn_weights=True,
+    mask_type=None,
+):
     def heads(x, part):
         rows = slice(part * embed_dim, (part + 1) * embed_dim)
         y = F.linear(x, qkv_weight[rows], qkv_bias[rows])
@@ -110,11 +135,32 @@ def multi_head_attention(query, key, value, embed_dim, num_head, qkv_weight, qkv
 
 
 @decomposes("_transformer_encoder_layer_fwd")
-def transformer_encoder_layer(src, embed_dim, num_heads, qkv_weight, qkv_bias, proj_weight, proj_bias, use_gelu, norm_first, eps,
-                              norm_weight_1, norm_bias_1, norm_weight_2, norm_bias_2, ffn_weight_1, ffn_bias_1, ffn_weight_2,
-                              ffn_bias_2, mask=None, mask_type=None):
+def transformer_encoder_layer(
+    src,
+    embed_dim,
+    num_heads,
+    qkv_weight,
+    qkv_bias,
+    proj_weight,
+    proj_bias,
+    use_gelu,
+    norm_first,
+    eps,
+    norm_weight_1,
+    norm_bias_1,
+    norm_weight_2,
+    norm_bias_2,
+    ffn_weight_1,
+    ffn_bias_1,
+    ffn_weight_2,
+    ffn_bias_2,
+    mask=None,
+    mask_type=None,
+):
     def attend(x):
-        return multi_head_attention(x, x, x, embed_dim, num_heads, qkv_weight, qkv_bias, proj_weight, proj_bias, mask, False, False, mask_type)[0]
+        return multi_head_attention(
+            x, x, x, embed_dim, num_heads, qkv_weight, qkv_bias, proj_weight, proj_bias, mask, False, False, mask_type
+        )[0]
 
     def feed_forward(x):
         h = F.linear(x, ffn_weight_1, ffn_bias_1)

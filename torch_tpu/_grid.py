@@ -1,8 +1,9 @@
 """Decompositions of operators that read an image where another tensor says: grid_sampler and fractional max pooling.
 
-A grid sample is separable: along each dim, an element of the grid gives a few taps (place, whether it lies inside, weight and the
-weight's derivative), and a value is the sum over all combinations of them. Rows of channels are read and added to, all
-combinations at once. Padding modes and roundings follow torch's GridSampler.h; the cubic kernel is Keys' with a = -3/4."""
+A grid sample is separable: along each dim, an element of the grid gives a few taps (place, whether it lies inside,
+weight and the weight's derivative), and a value is the sum over all combinations of them. Rows of channels are read and
+added to, all combinations at once. Padding modes and roundings follow torch's GridSampler.h; the cubic kernel is Keys'
+with a = -3/4."""
 import math
 from typing import NamedTuple
 
@@ -71,7 +72,8 @@ def _cubic_weights(t):
 
 
 def _rounded(x):
-    """x, so that no compiler makes one rounding of its product and what is added next: gradients to the grid show a place's last digit."""
+    """x, so that no compiler makes one rounding of its product and what is added next: gradients to the grid show a
+    place's last digit."""
     most = torch.finfo(x.dtype).max
     return x.clamp(-most, most)
 
@@ -89,12 +91,15 @@ def _taps(x, size, mode, padding, align, nan_place):
         return _taps_of(x.round()[None], size, torch.ones_like(x)[None], torch.zeros_like(x)[None])
     first = x.floor()
     slope = slope * scale
-    return _taps_of(torch.stack([first, first + 1]), size, torch.stack([first + 1 - x, x - first]), torch.stack([-slope, slope]))
+    return _taps_of(
+        torch.stack([first, first + 1]), size, torch.stack([first + 1 - x, x - first]), torch.stack([-slope, slope])
+    )
 
 
 # ---- all dims ----
 class _Reader:
-    """What a grid reads of an image [N, C, spatial..]: rows of C, one per combination of taps and element of the grid."""
+    """What a grid reads of an image [N, C, spatial..]: rows of C, one per combination of taps and element of the
+    grid."""
 
     def __init__(self, image, grid, mode, padding, align):
         self.n, self.c, *self.spatial = image.shape
@@ -102,7 +107,9 @@ class _Reader:
         self.shape = grid.shape[1:-1]
         flat = wide(grid).reshape(-1, len(self.spatial))
         n = len(self.spatial)
-        at = torch.arange(self.n, device=image.device).repeat_interleave(math.prod(self.shape), output_size=flat.shape[0])
+        at = torch.arange(self.n, device=image.device).repeat_interleave(
+            math.prod(self.shape), output_size=flat.shape[0]
+        )
         inside = torch.ones_like(at, dtype=torch.bool)
         self.factors = []
         for d, size in enumerate(self.spatial):
@@ -116,7 +123,9 @@ class _Reader:
         self.at, self.inside = at, inside[..., None]
 
     def read(self):
-        return torch.where(self.inside, self.rows.index_select(0, self.at.reshape(-1)).reshape(*self.at.shape, self.c), 0)
+        return torch.where(
+            self.inside, self.rows.index_select(0, self.at.reshape(-1)).reshape(*self.at.shape, self.c), 0
+        )
 
     def weight(self, of=None):
         """The product of the weights of all dims; of one dim, the slope in its place."""
@@ -195,7 +204,9 @@ def _fractional_max_pool(x, window, output, samples):
         split = [t.shape[0]] + [k for pair in zip(output, window) for k in pair]
         return t.reshape(split).permute(order).flatten(n + 1)
 
-    values, places = by_window(planes), by_window(places.expand(planes.shape[0], *[k for p in zip(output, window) for k in p]))
+    values, places = by_window(planes), by_window(
+        places.expand(planes.shape[0], *[k for p in zip(output, window) for k in p])
+    )
     best = values.argmax(-1, keepdim=True)
     if values.is_floating_point():  # the last NaN stays, as in torch
         nans, order = values.isnan(), torch.arange(values.shape[-1], device=x.device)

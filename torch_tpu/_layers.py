@@ -10,7 +10,9 @@ def trilinear(i1, i2, i3, expand1, expand2, expand3, sumdim, unroll_dim=1):
     """The sum over sumdim of i1 * i2 * i3, of which each lacks the dims that it is expanded by."""
     rank = i1.dim() + len(expand1)
     subscripts = [[d for d in range(rank) if d not in gone] for gone in (expand1, expand2, expand3)]
-    return torch.einsum(i1, subscripts[0], i2, subscripts[1], i3, subscripts[2], [d for d in range(rank) if d not in sumdim])
+    return torch.einsum(
+        i1, subscripts[0], i2, subscripts[1], i3, subscripts[2], [d for d in range(rank) if d not in sumdim]
+    )
 
 
 # ---- nn.utils.weight_norm ----
@@ -55,9 +57,13 @@ def weight_int8_product(x, weight, scales):
 # ---- convolutions by name: torch sends those of its own to aten::convolution ----
 def _convolve(x, weight, bias, stride, padding, dilation=(1,), output_padding=None):
     n = weight.dim() - 2
-    stride, padding, dilation, more = (list(v) * (n // len(v)) for v in (stride, padding, dilation, output_padding or [0]))
+    stride, padding, dilation, more = (
+        list(v) * (n // len(v)) for v in (stride, padding, dilation, output_padding or [0])
+    )
     single = x.dim() == n + 1
-    y = torch.ops.aten.convolution(x.unsqueeze(0) if single else x, weight, bias, stride, padding, dilation, output_padding is not None, more, 1)
+    y = torch.ops.aten.convolution(
+        x.unsqueeze(0) if single else x, weight, bias, stride, padding, dilation, output_padding is not None, more, 1
+    )
     return y.squeeze(0) if single else y
 
 
@@ -72,11 +78,14 @@ def slow_conv_dilated(x, weight, kernel_size, bias=None, stride=(1,), padding=(0
 
 
 @decomposes("slow_conv_transpose3d")
-def slow_conv_transpose(x, weight, kernel_size, bias=None, stride=(1,), padding=(0,), output_padding=(0,), dilation=(1,)):
+def slow_conv_transpose(
+    x, weight, kernel_size, bias=None, stride=(1,), padding=(0,), output_padding=(0,), dilation=(1,)
+):
     return _convolve(x, weight, bias, stride, padding, dilation, output_padding)
 
 
-# ---- batch statistics. Their schema does not say that the running ones are written, so this is a kernel, of a few programs ----
+# ---- batch statistics. Their schema does not say that the running ones are written, so this is a kernel, of a few
+# programs ----
 def _update_stats(x, running_mean, running_var, momentum):
     dims, count = [d for d in range(x.dim()) if d != 1], x.numel() // x.shape[1]
     var, mean = torch.var_mean(wide(x), dims, correction=0)
@@ -90,7 +99,9 @@ def _update_stats(x, running_mean, running_var, momentum):
 def _assert_async(x, message="Expected Tensor with single nonzero value, but got zero"):
     """As on the CPU, which reads the value."""
     if x.numel() != 1:
-        raise RuntimeError(f"Boolean value of Tensor with {'no values' if x.numel() == 0 else 'more than one value'} is ambiguous")
+        raise RuntimeError(
+            f"Boolean value of Tensor with {'no values' if x.numel() == 0 else 'more than one value'} is ambiguous"
+        )
     if not x.item():
         raise RuntimeError(message)
 
@@ -110,9 +121,11 @@ _device.impl("_functional_assert_async.msg", _functional_assert)
 # ---- matrix products of groups, of which offs tells the ends: the experts of a mixture ----
 @decomposes("_grouped_mm")
 def grouped_mm(a, b, offs=None, bias=None, out_dtype=None):
-    """a [m, k] by rows and b [g, k, n], a [g, m, k] and b [k, n] by columns, both of two dims by k, or both of three without offs.
+    """a [m, k] by rows and b [g, k, n], a [g, m, k] and b [k, n] by columns, both of two dims by k, or both of three
+    without offs.
 
-    Each group is multiplied by all, and its part is selected: what is in other groups, infinities too, does not reach it."""
+    Each group is multiplied by all, and its part is selected: what is in other groups, infinities too, does not reach
+    it."""
     if bias is not None:
         raise NotImplementedError("_grouped_mm: a bias is not supported, as on other devices")
     if offs is None:

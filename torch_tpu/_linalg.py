@@ -1,6 +1,6 @@
 """Linear algebra whose errors or results only values tell: torch.cholesky raises, linalg.lstsq has residuals where all
-ranks are full. These run as compositions of operators that have rules, one program each, and read a number where torch's
-own kernels do."""
+ranks are full. These run as compositions of operators that have rules, one program each, and read a number where
+torch's own kernels do."""
 import torch
 
 from ._registry import WORDS
@@ -69,7 +69,8 @@ def _check_lstsq(a, b, driver):
 
 
 def _by_qr(a, b, rcond):
-    """(x, the squared residuals or None) for a of full rank; and, given rcond, a tensor: whether it surely is of that."""
+    """(x, the squared residuals or None) for a of full rank; and, given rcond, a tensor: whether it surely is of
+    that."""
     rows, columns = a.shape[-2:]
     tall = rows >= columns
     packed, tau = torch.geqrf(a if tall else a.mH)
@@ -137,7 +138,11 @@ def lstsq(a, b, rcond=None, *, driver=None):
             rank, values = (None if v is None else _first(v, own, v.dim() - len(batch)) for v in (rank, values))
     elif rows > columns and driver != "gelsy":
         nothing = driver == "gels" or b.numel() == 0 or columns  # else all of b is left over
-        residuals = a.new_zeros(*batch, right, dtype=real) if nothing else b.abs().square().sum(-2).expand(*batch, right).contiguous()
+        residuals = (
+            a.new_zeros(*batch, right, dtype=real)
+            if nothing
+            else b.abs().square().sum(-2).expand(*batch, right).contiguous()
+        )
     if driver == "gels":
         rank = a.new_empty(0, dtype=torch.int64)
     elif rank is None:

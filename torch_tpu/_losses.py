@@ -36,8 +36,8 @@ def multi_margin_loss_backward(grad, x, target, p, margin, weight=None, reductio
 
 
 def _labels_of(x, target):
-    """x and labels as rows; which labels count (they end at the first negative one), where they point, and 1 minus the label's
-    score plus each class's, [samples, labels, classes]."""
+    """x and labels as rows; which labels count (they end at the first negative one), where they point, and 1 minus the
+    label's score plus each class's, [samples, labels, classes]."""
     rows = x.reshape(-1, x.shape[-1] if x.dim() else 1)
     labels = target.reshape(rows.shape)
     counts = (labels >= 0).to(torch.int32).cumprod(1).bool()
@@ -49,7 +49,9 @@ def _labels_of(x, target):
 def multilabel_margin_loss_forward(x, target, reduction):
     rows, labels, counts, at, z = _labels_of(x, target)
     is_target = torch.zeros_like(labels).scatter_reduce(1, at, counts.to(labels.dtype), "amax")
-    loss = torch.where(counts.unsqueeze(2) & (is_target == 0).unsqueeze(1), z.clamp(min=0), 0).sum((1, 2)) / rows.shape[1]
+    loss = (
+        torch.where(counts.unsqueeze(2) & (is_target == 0).unsqueeze(1), z.clamp(min=0), 0).sum((1, 2)) / rows.shape[1]
+    )
     loss = (loss.reshape(x.shape[:-1]), loss.mean(), loss.sum())[reduction]
     return loss, is_target.to(x.dtype).reshape(target.shape)
 

@@ -1,5 +1,5 @@
-"""What operators return, as the CPU says it: sizes, strides, dtypes and refusals, where torch's Meta kernels say something else
-or do not exist (_registry.answers)."""
+"""What operators return, as the CPU says it: sizes, strides, dtypes and refusals, where torch's Meta kernels say
+something else or do not exist (_registry.answers)."""
 import torch
 
 from ._embedding import embedding_bag
@@ -100,7 +100,10 @@ def linalg_eig(self):
 
 @answers("_linalg_svd")
 def linalg_svd(A, full_matrices=False, compute_uv=True, *, driver=None):
-    torch._check(driver is None, lambda: "torch.linalg.svd: keyword argument `driver=` is only supported on CUDA inputs with cuSOLVER backend.")
+    torch._check(
+        driver is None,
+        lambda: "torch.linalg.svd: keyword argument `driver=` is only supported on CUDA inputs with cuSOLVER backend.",
+    )
     u, s, vh = torch.ops.aten._linalg_svd(A, full_matrices, compute_uv)
     return u, s, _by_columns(vh) if compute_uv else vh
 
@@ -126,8 +129,21 @@ def geqrf_out(x, *, a, tau):
 
 # ---- attention, losses: what torch's Meta kernels get wrong ----
 @answers("_native_multi_head_attention")
-def multi_head_attention(query, key, value, embed_dim, num_head, qkv_weight, qkv_bias, proj_weight, proj_bias, mask=None,
-                         need_weights=True, average_attn_weights=True, mask_type=None):
+def multi_head_attention(
+    query,
+    key,
+    value,
+    embed_dim,
+    num_head,
+    qkv_weight,
+    qkv_bias,
+    proj_weight,
+    proj_bias,
+    mask=None,
+    need_weights=True,
+    average_attn_weights=True,
+    mask_type=None,
+):
     """Weights that nobody asked for are no tensor, where torch's own has an empty one."""
     batch, rows, _ = query.shape
     shape = (batch, rows, rows) if average_attn_weights else (batch, num_head, rows, rows)
@@ -160,19 +176,25 @@ def ctc_loss_backward(grad, log_probs, *others):
 # ---- operators that torch has no Meta kernel for ----
 @answers("binomial")
 def binomial(count, prob, generator=None):
-    torch._check_value(count.is_floating_point(), lambda: f"binomial only supports floating-point dtypes for count, got: {count.dtype}")
-    torch._check_value(prob.is_floating_point(), lambda: f"binomial only supports floating-point dtypes for prob, got: {prob.dtype}")
+    torch._check_value(
+        count.is_floating_point(), lambda: f"binomial only supports floating-point dtypes for count, got: {count.dtype}"
+    )
+    torch._check_value(
+        prob.is_floating_point(), lambda: f"binomial only supports floating-point dtypes for prob, got: {prob.dtype}"
+    )
     return count.new_empty(torch.broadcast_shapes(count.shape, prob.shape))
 
 
 # ---- convolutions: channels stay last where the CPU's kernels keep them there ----
 def _convolution_format(x, weight, stride, dilation, transposed, output_padding, groups):
-    """Of the result and of both gradients. Volumes have a kernel for channels last in oneDNN only, which takes no doubles, and
-    floats where torch thinks that it pays."""
+    """Of the result and of both gradients. Volumes have a kernel for channels last in oneDNN only, which takes no
+    doubles, and floats where torch thinks that it pays."""
     if x.dim() not in (4, 5):
         return torch.contiguous_format
     if x.dim() == 5 and x.dtype not in (torch.bfloat16, torch.float16):
-        steps = max(*stride, *dilation) > 1 or x.shape[0] >= 16 or max(weight.shape[-2:]) > 3 or torch.get_num_threads() > 1
+        steps = (
+            max(*stride, *dilation) > 1 or x.shape[0] >= 16 or max(weight.shape[-2:]) > 3 or torch.get_num_threads() > 1
+        )
         large = groups > 1 or min(weight.shape[-2:]) > 3 or x.shape[0] > 1 or x[0, ..., 0].numel() > 20480
         spread = transposed and any(o >= s for o, s in zip(output_padding, stride))
         if x.dtype != torch.float32 or spread or not (steps and large):
@@ -185,14 +207,21 @@ def _convolution_format(x, weight, stride, dilation, transposed, output_padding,
 @answers("convolution")
 def convolution(x, weight, bias, stride, padding, dilation, transposed, output_padding, groups):
     y = torch.ops.aten.convolution(x, weight, bias, stride, padding, dilation, transposed, output_padding, groups)
-    return torch.empty_like(y, memory_format=_convolution_format(x, weight, stride, dilation, transposed, output_padding, groups))
+    return torch.empty_like(
+        y, memory_format=_convolution_format(x, weight, stride, dilation, transposed, output_padding, groups)
+    )
 
 
 @answers("convolution_backward")
-def convolution_backward(grad, x, weight, bias_sizes, stride, padding, dilation, transposed, output_padding, groups, output_mask):
+def convolution_backward(
+    grad, x, weight, bias_sizes, stride, padding, dilation, transposed, output_padding, groups, output_mask
+):
     like = {"memory_format": _convolution_format(x, weight, stride, dilation, transposed, output_padding, groups)}
-    return (torch.empty_like(x, **like) if output_mask[0] else None, torch.empty_like(weight, **like) if output_mask[1] else None,
-            grad.new_empty(weight.shape[1] * groups if transposed else weight.shape[0]) if output_mask[2] else None)
+    return (
+        torch.empty_like(x, **like) if output_mask[0] else None,
+        torch.empty_like(weight, **like) if output_mask[1] else None,
+        grad.new_empty(weight.shape[1] * groups if transposed else weight.shape[0]) if output_mask[2] else None,
+    )
 
 
 # ---- out= tensors that grow take the strides of a new result ----
@@ -218,9 +247,21 @@ def _restride(form, functional, names):
 
 
 _OWN = {"linalg_eig"}  # whose functional forms are answered above
-_restrides("cat.out", "cholesky_inverse.out", "ormqr.out", "triangular_solve.X", "conj_physical.out", "linalg_eig.out",
-           "_linalg_eigh.eigenvalues", "linalg_householder_product.out", "linalg_ldl_factor_ex.out", "linalg_ldl_solve.out", "linalg_qr.out",
-           "linalg_lu_factor_ex.out", "linalg_lu_solve.out")
+_restrides(
+    "cat.out",
+    "cholesky_inverse.out",
+    "ormqr.out",
+    "triangular_solve.X",
+    "conj_physical.out",
+    "linalg_eig.out",
+    "_linalg_eigh.eigenvalues",
+    "linalg_householder_product.out",
+    "linalg_ldl_factor_ex.out",
+    "linalg_ldl_solve.out",
+    "linalg_qr.out",
+    "linalg_lu_factor_ex.out",
+    "linalg_lu_solve.out",
+)
 _answers_out(overload("_native_batch_norm_legit.out"), torch.ops.torch_tpu._native_batch_norm_legit)
 _answers_out(overload("_native_batch_norm_legit.no_stats_out"), torch.ops.torch_tpu._native_batch_norm_legit.no_stats)
 
@@ -235,7 +276,10 @@ def max_unpool2d(self, indices, output_size):
 @answers("native_group_norm_backward")
 def group_norm_backward(grad, x, *others):
     to_x, *rest = torch.ops.aten.native_group_norm_backward(grad, x, *others)
-    return (None if to_x is None else torch.empty_like(to_x, memory_format=torch._prims_common.suggest_memory_format(x)), *rest)
+    return (
+        None if to_x is None else torch.empty_like(to_x, memory_format=torch._prims_common.suggest_memory_format(x)),
+        *rest,
+    )
 
 
 # ---- what torch's own let pass ----
@@ -250,12 +294,15 @@ def _also_checks(name, check):
 
 
 def _check_range(quant_min, quant_max):
-    torch._check(quant_min <= quant_max, lambda: "`quant_min` should be less than or         equal to `quant_max`.")  # the CPU's spaces
+    # the CPU's spaces
+    torch._check(quant_min <= quant_max, lambda: "`quant_min` should be less than or         equal to `quant_max`.")
 
 
 def _check_per_tensor(x, scale, zero_point, quant_min, quant_max):
     _check_range(quant_min, quant_max)
-    torch._check(quant_min <= zero_point <= quant_max, lambda: "`zero_point` must be between `quant_min` and `quant_max`.")
+    torch._check(
+        quant_min <= zero_point <= quant_max, lambda: "`zero_point` must be between `quant_min` and `quant_max`."
+    )
 
 
 def _check_per_channel(x, scale, zero_point, axis, quant_min, quant_max):
@@ -265,9 +312,14 @@ def _check_per_channel(x, scale, zero_point, axis, quant_min, quant_max):
 
 def _check_grid(x, grid, *options):
     for d, n in enumerate(x.shape[2:], 2):
-        torch._check(n > 0, lambda: "grid_sampler(): expected input to have non-empty spatial dimensions, but input has sizes "
-                                    f"{list(x.shape)} with dimension {d} being empty")
-    torch._check(x.dtype == grid.dtype, lambda: f"expected scalar type {WORDS.get(x.dtype)} but found {WORDS.get(grid.dtype)}")
+        torch._check(
+            n > 0,
+            lambda: "grid_sampler(): expected input to have non-empty spatial dimensions, but input has sizes "
+            f"{list(x.shape)} with dimension {d} being empty",
+        )
+    torch._check(
+        x.dtype == grid.dtype, lambda: f"expected scalar type {WORDS.get(x.dtype)} but found {WORDS.get(grid.dtype)}"
+    )
 
 
 _also_checks("fake_quantize_per_tensor_affine_cachemask", _check_per_tensor)

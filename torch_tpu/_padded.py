@@ -1,6 +1,7 @@
-"""What nn.TransformerEncoder makes of a padded batch in evaluation: on the CPU a nested tensor of the strided layout, which tpu tensors
-do not have. Here it is the batch as it is and which places are padding: layers leave those out as keys, and what stands there becomes
-zeros at the end, as on the CPU. What layers do takes it; everything else refuses."""
+"""What nn.TransformerEncoder makes of a padded batch in evaluation: on the CPU a nested tensor of the strided layout,
+which tpu tensors do not have. Here it is the batch as it is and which places are padding: layers leave those out as
+keys, and what stands there becomes zeros at the end, as on the CPU. What layers do takes it; everything else
+refuses."""
 import torch
 
 from ._registry import WORDS
@@ -11,11 +12,14 @@ _device = torch.library.Library("aten", "IMPL", "PrivateUse1")
 class PaddedBatch(torch.Tensor):
     """values [batch, places, features], of which padding [batch, places] says what does not count."""
 
-    __torch_function__ = torch._C._disabled_torch_function_impl  # has_torch_function would send layers off their fast path
+    # has_torch_function would send layers off their fast path
+    __torch_function__ = torch._C._disabled_torch_function_impl
 
     @staticmethod
     def __new__(cls, values, padding):
-        batch = torch.Tensor._make_wrapper_subclass(cls, values.shape, strides=values.stride(), dtype=values.dtype, device=values.device)
+        batch = torch.Tensor._make_wrapper_subclass(
+            cls, values.shape, strides=values.stride(), dtype=values.dtype, device=values.device
+        )
         batch.values_, batch.padding = values, padding
         return batch
 
@@ -42,8 +46,10 @@ class PaddedBatch(torch.Tensor):
             if first.shape[:2] == rows or first.dim() == 2 and first.shape[0] == rows.numel():
                 first = cls(first, one.padding)
                 return (first, *rest) if rest else first
-        raise NotImplementedError(f"{op} of a batch with padding: nn.TransformerEncoder makes one of src_key_padding_mask in evaluation, and on tpu "
-                                  "only what its layers do takes it (enable_nested_tensor=False turns it off)")
+        raise NotImplementedError(
+            f"{op} of a batch with padding: nn.TransformerEncoder makes one of src_key_padding_mask in evaluation, and on tpu "
+            "only what its layers do takes it (enable_nested_tensor=False turns it off)"
+        )
 
 
 # What layers do where hooks keep them off the one operator: row by row, and views that keep rows together.
@@ -51,7 +57,10 @@ ROW_BY_ROW = {"add", "addmm", "gelu", "native_layer_norm", "relu", "view", "_uns
 
 
 def _check(values, mask):
-    torch._check(mask.dtype == torch.bool, lambda: f"Expected mask to be of ScalarType Bool, but got {WORDS.get(mask.dtype, mask.dtype)} instead.")
+    torch._check(
+        mask.dtype == torch.bool,
+        lambda: f"Expected mask to be of ScalarType Bool, but got {WORDS.get(mask.dtype, mask.dtype)} instead.",
+    )
     torch._check(mask.dim() == 2, lambda: "Padding mask should be 2D")
     torch._check(values.dim() == 3, lambda: "Input should be a 3D tensor, N * L * D")
     torch._check(values.shape[:2] == mask.shape, lambda: "Mask size should match input size")

@@ -1,7 +1,7 @@
 """Decompositions of fake quantization, of its learnable and observing forms, and of products of scaled 8-bit floats.
 
-torch rounds to the nearest even integer after a multiplication by the float32 reciprocal of the scale. What overflows is clipped;
-NaN becomes the least value."""
+torch rounds to the nearest even integer after a multiplication by the float32 reciprocal of the scale. What overflows
+is clipped; NaN becomes the least value."""
 import torch
 
 from ._registry import decomposes
@@ -71,7 +71,9 @@ def learnable_per_tensor_backward(grad, x, scale, zero_point, quant_min, quant_m
 
 @decomposes("_fake_quantize_learnable_per_channel_affine")
 def learnable_per_channel(x, scale, zero_point, axis, quant_min, quant_max, grad_factor=1.0):
-    return per_channel(x, scale, zero_point.round().clamp(quant_min, quant_max).to(torch.int32), axis, quant_min, quant_max)[0]
+    return per_channel(
+        x, scale, zero_point.round().clamp(quant_min, quant_max).to(torch.int32), axis, quant_min, quant_max
+    )[0]
 
 
 @decomposes("_fake_quantize_learnable_per_channel_affine_backward")
@@ -93,7 +95,9 @@ def _choose(low, high, quant_min, quant_max, symmetric):
     if symmetric:
         down, up = -(span // 2 + 1), span // 2
         most = torch.maximum((low / down).abs(), (high / up).abs()).to(torch.float64)
-        low, high = torch.where(mixed, (most * down).to(low.dtype), low), torch.where(mixed, (most * up).to(high.dtype), high)
+        low, high = torch.where(mixed, (most * down).to(low.dtype), low), torch.where(
+            mixed, (most * up).to(high.dtype), high
+        )
     low, high = low.clamp(max=0).to(torch.float64), high.clamp(min=0).to(torch.float64)
     scale = (high - low) / span
     narrow = scale.to(torch.float32)
@@ -101,7 +105,11 @@ def _choose(low, high, quant_min, quant_max, symmetric):
     small, more = scale < least, least / scale
     new_high = torch.where(low == 0, least * span, torch.where(high == 0, 0.0, high * more))
     new_low = torch.where(low == 0, 0.0, torch.where(high == 0, -least * span, low * more))
-    low, high, scale = torch.where(small, new_low, low), torch.where(small, new_high, high), torch.where(small, least, scale)
+    low, high, scale = (
+        torch.where(small, new_low, low),
+        torch.where(small, new_high, high),
+        torch.where(small, least, scale),
+    )
     by_low, by_high = quant_min - low / scale, quant_max - high / scale
     error = (abs(quant_min) - (low / scale).abs()) < (abs(quant_max) - (high / scale).abs())
     zero_point = torch.where(error, by_low, by_high)
@@ -111,11 +119,26 @@ def _choose(low, high, quant_min, quant_max, symmetric):
 
 
 @decomposes("_fused_moving_avg_obs_fq_helper")
-def moving_average(x, observer_on, fake_quant_on, running_min, running_max, scale, zero_point, averaging_const, quant_min, quant_max,
-                   ch_axis, per_row_fake_quant=False, symmetric_quant=False):
+def moving_average(
+    x,
+    observer_on,
+    fake_quant_on,
+    running_min,
+    running_max,
+    scale,
+    zero_point,
+    averaging_const,
+    quant_min,
+    quant_max,
+    ch_axis,
+    per_row_fake_quant=False,
+    symmetric_quant=False,
+):
     rows = x.movedim(ch_axis, 0).flatten(1) if per_row_fake_quant else x.reshape(1, -1)
     if running_min.numel() != rows.shape[0]:
-        raise NotImplementedError("fused_moving_avg_obs_fake_quant: running statistics of another size than the channels")
+        raise NotImplementedError(
+            "fused_moving_avg_obs_fake_quant: running statistics of another size than the channels"
+        )
     on = observer_on.reshape(()) != 0
     for running, seen in ((running_min, rows.amin(1)), (running_max, rows.amax(1))):
         seen = seen.reshape(running.shape)
@@ -147,9 +170,23 @@ def scaled_mm(a, b, scale_a, scale_b, bias=None, scale_result=None, out_dtype=No
 
 
 @decomposes("_scaled_mm_v2")
-def scaled_mm_v2(a, b, scale_a, recipe_a, swizzle_a, scale_b, recipe_b, swizzle_b, bias=None, out_dtype=None, contraction_dim=(),
-                 use_fast_accum=False):
-    plain = all(len(r) == 1 and r[0] in (0, 1) for r in (recipe_a, recipe_b)) and not any(swizzle_a) and not any(swizzle_b)
+def scaled_mm_v2(
+    a,
+    b,
+    scale_a,
+    recipe_a,
+    swizzle_a,
+    scale_b,
+    recipe_b,
+    swizzle_b,
+    bias=None,
+    out_dtype=None,
+    contraction_dim=(),
+    use_fast_accum=False,
+):
+    plain = (
+        all(len(r) == 1 and r[0] in (0, 1) for r in (recipe_a, recipe_b)) and not any(swizzle_a) and not any(swizzle_b)
+    )
     if not plain:
         raise NotImplementedError("scaled_mm: scales by tensor and by row only")
     return _scaled_product(a, b, scale_a[0], scale_b[0], bias, None, out_dtype or a.dtype)

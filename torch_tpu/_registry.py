@@ -1,14 +1,19 @@
 """What the native side asks Python: how an operator without a rule is composed of others, and what a call returns.
 
-A decomposition takes its operator's arguments and returns its results; all of it becomes one program. A Meta kernel takes them as
-meta tensors, and says sizes, strides and dtypes as the CPU gives them."""
+A decomposition takes its operator's arguments and returns its results; all of it becomes one program. A Meta kernel
+takes them as meta tensors, and says sizes, strides and dtypes as the CPU gives them."""
 import torch
 from torch._prims_common.wrappers import _maybe_resize_out
 
 DECOMPOSITIONS = {}  # operator of aten -> function
 _aten = torch.library.Library("aten", "IMPL", "Meta")
 _own = torch.library.Library("torch_tpu", "FRAGMENT")
-_MAY_BE_META = ("Meta", "CompositeExplicitAutograd", "CompositeExplicitAutogradNonFunctional", "CompositeImplicitAutograd")
+_MAY_BE_META = (
+    "Meta",
+    "CompositeExplicitAutograd",
+    "CompositeExplicitAutogradNonFunctional",
+    "CompositeImplicitAutograd",
+)
 
 
 def overload(name):
@@ -25,9 +30,9 @@ def _has_meta(op):
 def answers(*names):
     """Keeps a function as the Meta kernel of these operators of aten.
 
-    Where torch has none it becomes torch's, so that fake tensors can ask as well. Where torch has one, which takes a device that it
-    cannot see for CUDA, that is left alone: the native side first asks an operator of the same name and schema in torch_tpu's
-    namespace."""
+    Where torch has none it becomes torch's, so that fake tensors can ask as well. Where torch has one, which takes a
+    device that it cannot see for CUDA, that is left alone: the native side first asks an operator of the same name and
+    schema in torch_tpu's namespace."""
 
     def keep(fn):
         for name in names:
@@ -60,8 +65,10 @@ def _answers_out(form, fn):
         outs = tuple(options.pop(name) for name in names)
         results = fn(*args, **options)
         for out, like in zip(outs, results if isinstance(results, tuple) else (results,)):
-            torch._check(torch.can_cast(like.dtype, out.dtype), lambda: f"result type {_word(like)} can't be cast to the desired output "
-                                                                        f"type {_word(out)}")
+            torch._check(
+                torch.can_cast(like.dtype, out.dtype),
+                lambda: f"result type {_word(like)} can't be cast to the desired output " f"type {_word(out)}",
+            )
             _maybe_resize_out(out, like.shape)
         return outs if len(outs) > 1 else outs[0]
 
@@ -73,14 +80,28 @@ def _word(x):
 
 
 # How torch's messages name dtypes.
-WORDS = {torch.float32: "Float", torch.float64: "Double", torch.float16: "Half", torch.bfloat16: "BFloat16", torch.complex64: "ComplexFloat",
-         torch.complex128: "ComplexDouble", torch.bool: "Bool", torch.uint8: "Byte", torch.int8: "Char", torch.int16: "Short",
-         torch.int32: "Int", torch.int64: "Long", torch.uint16: "UInt16", torch.uint32: "UInt32", torch.uint64: "UInt64"}
+WORDS = {
+    torch.float32: "Float",
+    torch.float64: "Double",
+    torch.float16: "Half",
+    torch.bfloat16: "BFloat16",
+    torch.complex64: "ComplexFloat",
+    torch.complex128: "ComplexDouble",
+    torch.bool: "Bool",
+    torch.uint8: "Byte",
+    torch.int8: "Char",
+    torch.int16: "Short",
+    torch.int32: "Int",
+    torch.int64: "Long",
+    torch.uint16: "UInt16",
+    torch.uint32: "UInt32",
+    torch.uint64: "UInt64",
+}
 
 
 def decomposes(*names):
-    """Keeps a function as the decomposition of these operators of aten, and as their Meta kernel, and that of their out= forms, where
-    torch has none."""
+    """Keeps a function as the decomposition of these operators of aten, and as their Meta kernel, and that of their
+    out= forms, where torch has none."""
 
     def keep(fn):
         for name in names:

@@ -1,7 +1,7 @@
 """Layers of one kind, one after another, that a traced program holds once: a loop over their stacked parameters.
 
-A model of 36 layers costs what one layer costs to trace, to lower and to compile. Backward is a loop too, which computes each layer
-again from its input (activation checkpointing), so that what is kept of a layer is its input."""
+A model of 36 layers costs what one layer costs to trace, to lower and to compile. Backward is a loop too, which
+computes each layer again from its input (activation checkpointing), so that what is kept of a layer is its input."""
 import contextlib
 
 import torch
@@ -33,7 +33,8 @@ class _Rows(nn.Module):
 
 
 class _Loop(torch.autograd.Function):
-    """x through all layers. call(x, rows, others) is one of them; keep: for backward; tensors: n stacks, then others."""
+    """x through all layers. call(x, rows, others) is one of them; keep: for backward; tensors: n stacks, then
+    others."""
 
     @staticmethod
     def forward(ctx, call, n, keep, x, *tensors):
@@ -61,7 +62,11 @@ class _Loop(torch.autograd.Function):
         sums = [torch.zeros_like(others[i]) for i in wanted[1]]
 
         def body(grad, *given):
-            sums, (x, *rows), rest = given[: len(sums_like)], given[len(sums_like) : len(sums_like) + n + 1], given[len(sums_like) + n + 1 :]
+            sums, (x, *rows), rest = (
+                given[: len(sums_like)],
+                given[len(sums_like) : len(sums_like) + n + 1],
+                given[len(sums_like) + n + 1 :],
+            )
             with torch.enable_grad():
                 x = x.detach().requires_grad_()
                 rows = [r.detach().requires_grad_(needs[i]) for i, r in enumerate(rows)]
@@ -75,7 +80,9 @@ class _Loop(torch.autograd.Function):
 
         sums_like = sums
         with torch.no_grad():
-            module, outer = trace_body(body, [_like(grad), *map(_like, sums), _row(inputs), *map(_row, stacks), *map(_like, others)])
+            module, outer = trace_body(
+                body, [_like(grad), *map(_like, sums), _row(inputs), *map(_row, stacks), *map(_like, others)]
+            )
             made = repeat(module, True, [grad, *sums], [inputs, *stacks], [*others, *outer])
         result = [None] * len(needs)
         for i, g in zip([*(n + i for i in wanted[1]), *wanted[0]], made[1:]):
@@ -95,7 +102,8 @@ def _row(x):
 
 
 class RolledLayers(nn.Module):
-    """What scan_layers makes. Its parameters are those of a layer, each with a first dim of as many rows as there are layers."""
+    """What scan_layers makes. Its parameters are those of a layer, each with a first dim of as many rows as there are
+    layers."""
 
     def __init__(self, layers, checkpoint):
         super().__init__()
@@ -140,7 +148,9 @@ class RolledLayers(nn.Module):
         got = f"{list(y.shape)} of {y.dtype}" if isinstance(y, torch.Tensor) else type(y).__name__
         if not isinstance(y, torch.Tensor) or (y.shape, y.dtype) != (x.shape, x.dtype):
             expected = f"{list(x.shape)} of {x.dtype}"
-            raise ValueError(f"expected layers that return what they are given, {expected}, got {got}".replace("torch.", ""))
+            raise ValueError(
+                f"expected layers that return what they are given, {expected}, got {got}".replace("torch.", "")
+            )
         return y
 
     def forward(self, x, *args, **kwargs):
@@ -205,11 +215,13 @@ def _stack(module, state, prefix, *_):
 
 
 def scan_layers(layers, *, checkpoint=True):
-    """A module that calls layers one after another, x = layer(x, *args, **kwargs), and that a program of torch_tpu.aot holds as one loop.
+    """A module that calls layers one after another, x = layer(x, *args, **kwargs), and that a program of torch_tpu.aot
+    holds as one loop.
 
-    layers: modules of one kind (a ModuleList), each from a tensor to a tensor of the same size and dtype; args and kwargs are the
-    same for all. Their parameters become stacked ones, [layers, ...], of the module that is returned: make optimizers afterwards.
-    state_dict() has the names that a ModuleList would give. checkpoint: backward computes each layer again from its input; without it
-    a training step holds every layer by itself. Everywhere else the layers run one by one. Random numbers within layers cannot be
-    recorded in a loop. Raises ValueError for layers that differ or share parameters."""
+    layers: modules of one kind (a ModuleList), each from a tensor to a tensor of the same size and dtype; args and
+    kwargs are the same for all. Their parameters become stacked ones, [layers, ...], of the module that is returned:
+    make optimizers afterwards. state_dict() has the names that a ModuleList would give. checkpoint: backward computes
+    each layer again from its input; without it a training step holds every layer by itself. Everywhere else the layers
+    run one by one. Random numbers within layers cannot be recorded in a loop. Raises ValueError for layers that differ
+    or share parameters."""
     return RolledLayers(layers, checkpoint)

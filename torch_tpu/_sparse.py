@@ -1,9 +1,9 @@
 """Sparse COO and CSR tensors: what torch's CPU kernels do by reading memory, done by operators on the device.
 
-A sparse tensor here is torch's own, over tpu indices and values; csrc/shim/sparse.cpp passes on what torch composes itself,
-and sends what neither has to the CPU, counted; kernels here raise NotImplementedError for the layouts and shapes they do not take.
-Results have the layout, and their values the numbers, that the CPU gives; the
-order of an uncoalesced result's entries may differ."""
+A sparse tensor here is torch's own, over tpu indices and values; csrc/shim/sparse.cpp passes on what torch composes
+itself, and sends what neither has to the CPU, counted; kernels here raise NotImplementedError for the layouts and
+shapes they do not take. Results have the layout, and their values the numbers, that the CPU gives; the order of an
+uncoalesced result's entries may differ."""
 import torch
 
 from ._registry import WORDS, decomposes
@@ -155,7 +155,9 @@ def add(a, b, alpha=1):
     if not isinstance(b, torch.Tensor) or not _is_sparse(b):
         raise RuntimeError("add(sparse, dense) is not supported. Use add(dense, sparse) instead.")
     if a.shape != b.shape:
-        raise RuntimeError(f"add: Expected sizes of 'self' and 'other' to match, but {list(a.shape)} != {list(b.shape)}")
+        raise RuntimeError(
+            f"add: Expected sizes of 'self' and 'other' to match, but {list(a.shape)} != {list(b.shape)}"
+        )
     _check_csr(a)
     _check_csr(b)
     if a.is_sparse_csr:
@@ -171,8 +173,10 @@ def add(a, b, alpha=1):
 @_kernel("sub.Tensor", _coo, _csr)
 def sub(a, b, alpha=1):
     if isinstance(b, torch.Tensor) and a.dtype is torch.bool and b.dtype is torch.bool:
-        raise RuntimeError("Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or `logical_xor()` operator "
-                           "instead.")
+        raise RuntimeError(
+            "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or `logical_xor()` operator "
+            "instead."
+        )
     return torch.add(a, b, alpha=-alpha)
 
 
@@ -233,9 +237,13 @@ def _with_values(a, fn):
     if a.is_sparse:
         return _coo_tensor(a._indices(), fn(a._values()), a.shape, a.is_coalesced())
     if a.layout is torch.sparse_csr:
-        return torch.sparse_csr_tensor(a.crow_indices(), a.col_indices(), fn(a.values()), a.shape, check_invariants=False)
+        return torch.sparse_csr_tensor(
+            a.crow_indices(), a.col_indices(), fn(a.values()), a.shape, check_invariants=False
+        )
     if a.layout is torch.sparse_csc:
-        return torch.sparse_csc_tensor(a.ccol_indices(), a.row_indices(), fn(a.values()), a.shape, check_invariants=False)
+        return torch.sparse_csc_tensor(
+            a.ccol_indices(), a.row_indices(), fn(a.values()), a.shape, check_invariants=False
+        )
     raise NotImplementedError(f"arithmetic on {a.layout} on tpu")
 
 
@@ -293,8 +301,10 @@ def index_select(a, dim, index):
     n = a.shape[dim]
     wrong = index[(index < -n) | (index >= n)]
     if wrong.numel():
-        raise IndexError(f"index_select(): index contains {wrong[0].item()} that is out of range for tensor of size {list(a.shape)} at "
-                         f"dimension {dim}")
+        raise IndexError(
+            f"index_select(): index contains {wrong[0].item()} that is out of range for tensor of size {list(a.shape)} at "
+            f"dimension {dim}"
+        )
     index = torch.where(index < 0, index + n, index)
     at, entry = (index.reshape(-1, 1) == indices[dim]).nonzero().unbind(1)
     indices = indices.index_select(1, entry)
@@ -306,7 +316,9 @@ def index_select(a, dim, index):
 def _groups(a, dim):
     """The group of each entry, [nnz], and how many there are; None where dim is dense."""
     others = [i for i in range(a.sparse_dim()) if i != dim]
-    places = _places(a._indices()[others], [a.shape[i] for i in others]) if others else torch.zeros_like(a._indices()[0])
+    places = (
+        _places(a._indices()[others], [a.shape[i] for i in others]) if others else torch.zeros_like(a._indices()[0])
+    )
     found, groups = torch.unique(places, return_inverse=True)
     return groups, found.shape[0]
 
@@ -384,7 +396,9 @@ def _check_product(name, a, b):
     if a.dtype != b.dtype:
         raise RuntimeError(f"expected scalar type {_word(a)} but found {_word(b)}")
     if a.shape[1] != b.shape[0]:
-        raise RuntimeError(f"mat1 and mat2 shapes cannot be multiplied ({a.shape[0]}x{a.shape[1]} and {b.shape[0]}x{b.shape[1]})")
+        raise RuntimeError(
+            f"mat1 and mat2 shapes cannot be multiplied ({a.shape[0]}x{a.shape[1]} and {b.shape[0]}x{b.shape[1]})"
+        )
 
 
 @_kernel("mm", _coo, _csr)
@@ -454,7 +468,9 @@ def sparse_mm_reduce(a, b, reduce):
         return result, result.new_empty(0, dtype=rows.dtype)
     entry = torch.arange(nnz, dtype=rows.dtype, device=rows.device).unsqueeze(1)
     hit = torch.where(terms == result.gather(0, at), entry, nnz)
-    return result, torch.full(result.shape, nnz, dtype=rows.dtype, device=rows.device).scatter_reduce(0, at, hit, "amin")
+    return result, torch.full(result.shape, nnz, dtype=rows.dtype, device=rows.device).scatter_reduce(
+        0, at, hit, "amin"
+    )
 
 
 @_kernel("_sparse_mm_reduce_impl_backward", _csr)
@@ -468,8 +484,13 @@ def sparse_mm_reduce_backward(a, grad, b, reduce, arg, mask):
         share = torch.where(arg.index_select(0, rows) == entry, share, 0)
     grad_a = grad_b = None
     if mask[0]:
-        grad_a = torch.sparse_csr_tensor(a.crow_indices(), a.col_indices(), (share * b.index_select(0, columns)).sum(1), a.shape,
-                                         check_invariants=False)
+        grad_a = torch.sparse_csr_tensor(
+            a.crow_indices(),
+            a.col_indices(),
+            (share * b.index_select(0, columns)).sum(1),
+            a.shape,
+            check_invariants=False,
+        )
     if mask[1]:
         grad_b = torch.zeros_like(b).index_add(0, columns, share * values.unsqueeze(1))
     return grad_a, grad_b
@@ -479,11 +500,16 @@ def sparse_mm_reduce_backward(a, grad, b, reduce, arg, mask):
 @_kernel("_spdiags", _dense)
 def spdiags(diagonals, offsets, shape, layout=None):
     """Element j of a diagonal stands in column j."""
-    diagonals, offsets = (x.reshape(-1, x.shape[-1] if x.dim() else 1) if k == 0 else x.reshape(-1) for k, x in enumerate((diagonals, offsets)))
+    diagonals, offsets = (
+        x.reshape(-1, x.shape[-1] if x.dim() else 1) if k == 0 else x.reshape(-1)
+        for k, x in enumerate((diagonals, offsets))
+    )
     if len(shape) != 2:
         raise RuntimeError("Output shape must be 2d")
     if diagonals.shape[0] != offsets.shape[0]:
-        raise RuntimeError(f"Number of diagonals ({diagonals.shape[0]}) does not match the number of offsets ({offsets.shape[0]})")
+        raise RuntimeError(
+            f"Number of diagonals ({diagonals.shape[0]}) does not match the number of offsets ({offsets.shape[0]})"
+        )
     if layout not in (None, torch.sparse_coo, torch.sparse_csr, torch.sparse_csc):
         raise RuntimeError(f"Only output layouts (SparseCoo, SparseCsr, SparseCsc) are supported, got {layout}")
     if offsets.unique().numel() != offsets.numel():

@@ -5,7 +5,8 @@ from ._registry import decomposes
 
 
 def _tolerances(x, atol, rtol):
-    """As tensors: what is given; else no absolute one, and a relative one of rounding unless an absolute one above 0 was given."""
+    """As tensors: what is given; else no absolute one, and a relative one of rounding unless an absolute one above 0
+    was given."""
     eps = torch.finfo(x.dtype).eps * max(x.shape[-2:])
     if rtol is None:
         rtol = x.new_full((), eps, dtype=torch.float64)

@@ -26,9 +26,9 @@ onresize=draw;draw();
 
 
 def timeline(profile, file, title="torch_tpu timeline") -> None:
-    """Writes what a torch.profiler.profile has recorded as one page of HTML that needs nothing else: a lane for each thread, torch's
-    operators with tpu::execute, tpu::build (lowering, and compiling or loading), tpu::copy_to_device, tpu::copy_from_device and
-    tpu::flush inside them, and a table by name."""
+    """Writes what a torch.profiler.profile has recorded as one page of HTML that needs nothing else: a lane for each
+    thread, torch's operators with tpu::execute, tpu::build (lowering, and compiling or loading), tpu::copy_to_device,
+    tpu::copy_from_device and tpu::flush inside them, and a table by name."""
     events, totals = [], {}
     for e in profile.events():
         start, length = e.time_range.start, e.time_range.elapsed_us()

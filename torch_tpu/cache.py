@@ -1,8 +1,9 @@
 """The folder of compiled programs, from the command line: python -m torch_tpu.cache --help.
 
-A program is a file that is named by a digest of its text, the plugin, the compiler's options and the kind of CPU, so a cache
-serves every process, and every machine of the same kind. pack makes one file of it, unpack adds such a file to another cache:
-all of it or, where anything is damaged, nothing. Programs are machine code: unpack only what you trust."""
+A program is a file that is named by a digest of its text, the plugin, the compiler's options and the kind of CPU, so a
+cache serves every process, and every machine of the same kind. pack makes one file of it, unpack adds such a file to
+another cache: all of it or, where anything is damaged, nothing. Programs are machine code: unpack only what you
+trust."""
 import argparse
 import contextlib
 import fcntl
@@ -30,8 +31,11 @@ def folder(shared=False) -> str:
     """Where this process keeps compiled programs. CacheError if nowhere."""
     path = _C.cache_folder(shared)
     if path is None:
-        raise CacheError("no shared folder: TORCH_TPU_CACHE_SHARED is not set" if shared else
-                         "no cache folder: TORCH_TPU_CACHE is 0, or the folder is not one that only this user may write")
+        raise CacheError(
+            "no shared folder: TORCH_TPU_CACHE_SHARED is not set"
+            if shared
+            else "no cache folder: TORCH_TPU_CACHE is 0, or the folder is not one that only this user may write"
+        )
     return path
 
 
@@ -68,13 +72,19 @@ def _alone(path):
 def stats(path) -> dict:
     """folder, programs, bytes, oldest and newest use (seconds since 1970), unfinished files of writers."""
     all_ = entries(path)
-    return {"folder": path, "programs": len(all_), "bytes": sum(e[1] for e in all_), "newest_use": all_[0][2] if all_ else None,
-            "oldest_use": all_[-1][2] if all_ else None, "unfinished": sum(n.endswith(".tmp") for n in os.listdir(path))}
+    return {
+        "folder": path,
+        "programs": len(all_),
+        "bytes": sum(e[1] for e in all_),
+        "newest_use": all_[0][2] if all_ else None,
+        "oldest_use": all_[-1][2] if all_ else None,
+        "unfinished": sum(n.endswith(".tmp") for n in os.listdir(path)),
+    }
 
 
 def prune(path, bytes=None, days=None) -> list:
-    """Removes the programs not used for so many days, then the least recently used ones until at most bytes remain, and what
-    writers that died an hour ago have left. Returns the names of the programs removed."""
+    """Removes the programs not used for so many days, then the least recently used ones until at most bytes remain, and
+    what writers that died an hour ago have left. Returns the names of the programs removed."""
     gone, now = [], time.time()
     with _alone(path):
         left = entries(path)
@@ -95,7 +105,11 @@ def prune(path, bytes=None, days=None) -> list:
 
 def verify(path, remove=False) -> list:
     """The names of programs that are damaged; with remove they are deleted."""
-    bad = [name for name, _, _ in entries(path) if not _C.cache_check(os.path.join(path, name)) and os.path.lexists(os.path.join(path, name))]
+    bad = [
+        name
+        for name, _, _ in entries(path)
+        if not _C.cache_check(os.path.join(path, name)) and os.path.lexists(os.path.join(path, name))
+    ]
     for name in bad if remove else ():
         with contextlib.suppress(FileNotFoundError):
             os.unlink(os.path.join(path, name))
@@ -109,7 +123,8 @@ def _add(tar, name, data):
 
 
 def pack(path, file) -> int:
-    """Writes all whole programs of a folder to file; returns how many. The file is there when it is complete, or not at all."""
+    """Writes all whole programs of a folder to file; returns how many. The file is there when it is complete, or not at
+    all."""
     known = names(path)
     handle, temporary = tempfile.mkstemp(dir=os.path.dirname(os.path.abspath(file)), suffix=".tmp")
     try:
@@ -120,7 +135,11 @@ def pack(path, file) -> int:
                     data = f.read()
                     if _C.cache_check(os.path.join(path, name)):
                         _add(tar, name, data)
-                        listed[name] = {"sha256": hashlib.sha256(data).hexdigest(), "bytes": len(data), "name": known.get(name, "")}
+                        listed[name] = {
+                            "sha256": hashlib.sha256(data).hexdigest(),
+                            "bytes": len(data),
+                            "name": known.get(name, ""),
+                        }
             _add(tar, MANIFEST, json.dumps({"format": FORMAT, "programs": listed}).encode())
             raw.flush()
         os.chmod(temporary, 0o644)
@@ -149,14 +168,19 @@ def _read_pack(file, into):
         raise CacheError(f"{file}: not a whole packed cache: its list of programs is missing or of another version")
     listed = manifest["programs"]
     for name in sums.keys() | listed.keys():
-        if name not in sums or name not in listed or sums[name] != listed[name]["sha256"] or not _C.cache_check(os.path.join(into, name)):
+        if (
+            name not in sums
+            or name not in listed
+            or sums[name] != listed[name]["sha256"]
+            or not _C.cache_check(os.path.join(into, name))
+        ):
             raise CacheError(f"{file}: damaged: {name}")
     return listed
 
 
 def unpack(path, file, mode=0o600) -> int:
-    """Adds the programs of a pack to a folder; returns how many are new there. CacheError if the pack is damaged or is none:
-    then nothing is added."""
+    """Adds the programs of a pack to a folder; returns how many are new there. CacheError if the pack is damaged or is
+    none: then nothing is added."""
     have = {name for name, _, _ in entries(path)}
     with tempfile.TemporaryDirectory(dir=path, prefix="unpack-") as into:
         try:
@@ -191,7 +215,11 @@ def main(arguments=None) -> int:
     commands.add_parser("ls", help="programs, the last used first: digest, bytes, last use, operator")
     commands.add_parser("stats", help="how many programs, how large, how old")
     p = commands.add_parser("prune", help="removes programs, the least recently used first")
-    p.add_argument("--bytes", type=int, help="until at most so many bytes remain; TORCH_TPU_CACHE_BYTES or 4 GiB if neither is given")
+    p.add_argument(
+        "--bytes",
+        type=int,
+        help="until at most so many bytes remain; TORCH_TPU_CACHE_BYTES or 4 GiB if neither is given",
+    )
     p.add_argument("--days", type=float, help="those not used for so many days")
     p = commands.add_parser("verify", help="names damaged programs; the exit status tells whether there are any")
     p.add_argument("--remove", action="store_true", help="and removes them")
@@ -215,8 +243,10 @@ def _run(args, path):
             print(f"{name[:32]} {size:>10} {_when(used)} {known.get(name, '')}".rstrip())
     elif args.command == "stats":
         s = stats(path)
-        print(f"folder      {s['folder']}\nprograms    {s['programs']}\nsize        {_mebibytes(s['bytes'])}\nlast use    {_when(s['newest_use'])}\n"
-              f"oldest use  {_when(s['oldest_use'])}\nunfinished  {s['unfinished']}")
+        print(
+            f"folder      {s['folder']}\nprograms    {s['programs']}\nsize        {_mebibytes(s['bytes'])}\nlast use    {_when(s['newest_use'])}\n"
+            f"oldest use  {_when(s['oldest_use'])}\nunfinished  {s['unfinished']}"
+        )
     elif args.command == "prune":
         bound = args.bytes
         if bound is None and args.days is None:

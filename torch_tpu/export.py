@@ -9,9 +9,9 @@ def to_stablehlo(ep) -> str:
     """The StableHLO module of an exported program, as text.
 
     Its parameters are what the exported graph takes: those it writes first (buffers), then the others, in the order of
-    ep.graph_signature (parameters, buffers, constants, user inputs); its results are the graph's, then what it writes. Sizes
-    that were exported as dynamic are those of the example inputs. Nothing is compiled. Raises NotImplementedError if the
-    graph cannot be one program."""
+    ep.graph_signature (parameters, buffers, constants, user inputs); its results are the graph's, then what it writes.
+    Sizes that were exported as dynamic are those of the example inputs. Nothing is compiled. Raises NotImplementedError
+    if the graph cannot be one program."""
     from torch.export.passes import move_to_device_pass
 
     from .compile.program import Program

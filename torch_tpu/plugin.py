@@ -1,5 +1,5 @@
-"""Which PJRT plugin is the device: TORCH_TPU_PLUGIN if set, else libtpu where the machine has TPU chips, else the installed
-XLA CPU plugin."""
+"""Which PJRT plugin is the device: TORCH_TPU_PLUGIN if set, else libtpu where the machine has TPU chips, else the
+installed XLA CPU plugin."""
 import functools
 import glob
 import importlib.util
@@ -66,8 +66,10 @@ def _find(asked):
         path = KNOWN[name]()
         if path:
             return path
-    raise RuntimeError("torch_tpu found no PJRT plugin: pip install libtpu on a TPU machine, pip install xla-cpu-pjrt elsewhere, "
-                       "or set TORCH_TPU_PLUGIN to a plugin's path")
+    raise RuntimeError(
+        "torch_tpu found no PJRT plugin: pip install libtpu on a TPU machine, pip install xla-cpu-pjrt elsewhere, "
+        "or set TORCH_TPU_PLUGIN to a plugin's path"
+    )
 
 
 def init() -> None:

@@ -1,7 +1,7 @@
 /* arena.c: many small blocks with one lifetime.
  *
- * Blocks are taken from chunks that double in size up to a limit; a request larger than a chunk gets its own. Nothing is
- * given back one by one: the whole arena goes at once. Refuses to be used by two threads at a time. */
+ * Blocks are taken from chunks that double in size up to a limit; a request larger than a chunk gets its own. Nothing
+ * is given back one by one: the whole arena goes at once. Refuses to be used by two threads at a time. */
 #include "base/base.h"
 
 enum { FIRST = 4096, LARGEST = 1 << 20, ALIGN = 16 };

@@ -1,10 +1,11 @@
-/* base.h: what every layer stands on: allocation that can be made to fail, arenas, growing byte buffers, hashing, logging.
- * Knows nothing of tensors. Everything here is for one thread at a time unless it says "any thread". */
+/* base.h: what every layer stands on: allocation that can be made to fail, arenas, growing byte buffers, hashing,
+ * logging. Knows nothing of tensors. Everything here is for one thread at a time unless it says "any thread". */
 #ifndef TT_BASE_H
 #define TT_BASE_H
 #include "tt.h"
 
-/* ---- allocation. NULL on failure, always checked by the caller. With TT_FAULTS the n-th call from now fails. Any thread ---- */
+/* ---- allocation. NULL on failure, always checked by the caller. With TT_FAULTS the n-th call from now fails. Any
+ * thread ---- */
 void *tt_alloc(size_t bytes);   /* zeroed */
 void *tt_realloc(void *p, size_t bytes);
 void tt_free(void *p);          /* accepts NULL */
@@ -23,7 +24,8 @@ void tt_arena_deinit(tt_arena *a);
 /* ---- growing byte buffers: a failed append sticks in .failed, so appends need no check ---- */
 typedef struct tt_buf { char *data; size_t length, capacity; bool failed; } tt_buf;
 void tt_buf_append(tt_buf *b, const void *data, size_t n);
-void tt_buf_room(tt_buf *b, size_t n); /* n bytes can be written behind the contents; the caller then adds them to length */
+/* n bytes can be written behind the contents; the caller then adds them to length */
+void tt_buf_room(tt_buf *b, size_t n);
 void tt_buf_text(tt_buf *b, const char *text);
 void tt_buf_printf(tt_buf *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void tt_buf_deinit(tt_buf *b);

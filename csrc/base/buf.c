@@ -1,7 +1,7 @@
 /* buf.c: byte buffers that grow.
  *
- * A failed append is remembered and makes all later ones do nothing, so that code which writes text has one check at its
- * end. A zero byte always follows the contents, not counted in length. Refuses to shrink. */
+ * A failed append is remembered and makes all later ones do nothing, so that code which writes text has one check at
+ * its end. A zero byte always follows the contents, not counted in length. Refuses to shrink. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* error.c: the one error type, and the names of its codes.
  *
- * An error is a plain struct of the caller, so no path can leak one. Messages are one line whatever they were made from,
- * for they end up in exceptions and logs. The text is formatted before *err is touched, so it may quote *err itself.
- * Refuses to allocate: it must work when memory has run out. */
+ * An error is a plain struct of the caller, so no path can leak one. Messages are one line whatever they were made
+ * from, for they end up in exceptions and logs. The text is formatted before *err is touched, so it may quote *err
+ * itself. Refuses to allocate: it must work when memory has run out. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>

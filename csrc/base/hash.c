@@ -1,9 +1,10 @@
 /* hash.c: one hash that is fast, one that is stable.
  *
  * tt_hash_words serves tables of one process: each pair of words is folded by a 64x64->128 bit multiplication, which
- * mixes every bit of one word with every bit of the other. tt_digest_bytes names files that other builds and hosts read,
- * so it is SipHash with 128 bits of output (1 round a word, 3 at the end), defined over little-endian bytes; the seed is
- * its key, which is how digests chain. Refuses to be a signature: an owner of the cache folder can forge entries. */
+ * mixes every bit of one word with every bit of the other. tt_digest_bytes names files that other builds and hosts
+ * read, so it is SipHash with 128 bits of output (1 round a word, 3 at the end), defined over little-endian bytes; the
+ * seed is its key, which is how digests chain. Refuses to be a signature: an owner of the cache folder can forge
+ * entries. */
 #include <string.h>
 #include "base/base.h"
 

@@ -1,7 +1,7 @@
 /* log.c: lines on stderr for whoever asked for them with TORCH_TPU_LOG.
  *
- * Silent unless asked. A line is written by one call, so lines of several threads do not mix. Refuses to allocate and to
- * format anything while the level is 0. */
+ * Silent unless asked. A line is written by one call, so lines of several threads do not mix. Refuses to allocate and
+ * to format anything while the level is 0. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <unistd.h>

@@ -517,7 +517,8 @@ private:
 };
 
 // ---- what DDP logs of its iterations ----
-// Times of the host: what is asked of the device runs on after they are taken, and events would end a window of records.
+// Times of the host: what is asked of the device runs on after they are taken, and events would end a window of
+// records.
 class HostTimer final : public c10d::Timer {
 public:
   explicit HostTimer(c10::Device) {}

@@ -1,8 +1,9 @@
 /* address.c: addresses for storages that have no memory here.
  *
- * Libraries compare data_ptr() to find tied weights and overlapping views, so a storage needs an address that is stable,
- * unique and never readable: a stray read faults instead of returning garbage. One large range is reserved without
- * access; each size class, a power of two, owns an equal part of it, so that an address leads to its owner by a shift. */
+ * Libraries compare data_ptr() to find tied weights and overlapping views, so a storage needs an address that is
+ * stable, unique and never readable: a stray read faults instead of returning garbage. One large range is reserved
+ * without access; each size class, a power of two, owns an equal part of it, so that an address leads to its owner by a
+ * shift. */
 #include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>

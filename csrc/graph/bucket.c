@@ -1,12 +1,12 @@
 /* bucket.c: sizes that vary, served by one program for each capacity instead of one for each size.
  *
- * A storage's buffer may be longer than its base says: a padded dim has tt_bucket(n, least) places, of which the first n count.
- * An ordinary plan cuts that off when it reads. An operator whose rule can (ops/sized.c) is lowered for the capacity
- * instead: its call is keyed as if each padded size n (a symbol) were tt_bucket(n, least), n itself is a run-time operand, and
- * values carry which of their dims count only in part (hlo/sized.c), so that what sums along them masks them. Results are
- * padded again. A view takes part if it is one in the padded base too: each padded dim by itself, whole, as a beginning,
- * or at a place of it. Refuses (and then the call is an ordinary one): whatever else; writes to what is padded; results
- * of unknown form. */
+ * A storage's buffer may be longer than its base says: a padded dim has tt_bucket(n, least) places, of which the first
+ * n count. An ordinary plan cuts that off when it reads. An operator whose rule can (ops/sized.c) is lowered for the
+ * capacity instead: its call is keyed as if each padded size n (a symbol) were tt_bucket(n, least), n itself is a
+ * run-time operand, and values carry which of their dims count only in part (hlo/sized.c), so that what sums along them
+ * masks them. Results are padded again. A view takes part if it is one in the padded base too: each padded dim by
+ * itself, whole, as a beginning, or at a place of it. Refuses (and then the call is an ordinary one): whatever else;
+ * writes to what is padded; results of unknown form. */
 #include <string.h>
 #include "graph/graph.h"
 #include "ops/rules.h"
@@ -43,7 +43,9 @@ static int symbol_of(tt_call *c, int64_t n, uint8_t least) {
 }
 
 static int64_t capacity_of(const tt_call *c, int k) { return tt_bucket(c->symbols[k], c->least[k]); }
-static int64_t value_of(const tt_call *c, const int64_t *values, int k) { return values ? values[k] : capacity_of(c, k); }
+static int64_t value_of(const tt_call *c, const int64_t *values, int k) {
+  return values ? values[k] : capacity_of(c, k);
+}
 
 /* ---- views: from the base's own dims to others ---- */
 
@@ -56,7 +58,8 @@ static int groups_of(const tt_storage *s, const int64_t *to, group *groups) {
   for (int b = s->rank - 1; b >= 0; b--) {
     bool padded = s->padded >> b & 1;
     if (s->dims[b] != 1 || padded) {
-      if (padded || !n || groups[n - 1].dim >= 0) groups[n++] = (group){stride, s->dims[b], to_stride, 0, padded ? b : -1};
+      if (padded || !n || groups[n - 1].dim >= 0)
+        groups[n++] = (group){stride, s->dims[b], to_stride, 0, padded ? b : -1};
       else groups[n - 1].extent *= s->dims[b];
     }
     stride *= s->dims[b];
@@ -116,7 +119,8 @@ bool tt_bucket_view(tt_call *c, const tt_tensor *t, const int64_t *values, int64
     if (size == 1 || stride == 0) {
       out->strides[i] = stride_in(s, base, groups, n, stride);
       for (int b = 0; b < s->rank && size > 1; b++) /* expanded to one of the sizes that vary */
-        if (s->padded >> b & 1 && s->dims[b] == size) out->sizes[i] = base[b], out->symbols[i] = (uint8_t)(symbols[b] + 1);
+        if (s->padded >> b & 1 && s->dims[b] == size)
+          out->sizes[i] = base[b], out->symbols[i] = (uint8_t)(symbols[b] + 1);
       continue;
     }
     int g = group_of(groups, n, stride);
@@ -153,7 +157,8 @@ static bool scale_args(tt_trace *t, tt_call *c, const tt_arg *from, tt_arg *to, 
     if (!x) return false;
     int64_t base[TT_MAX_RANK];
     x->tensor = *from[i].tensor;
-    if (!tt_bucket_view(c, from[i].tensor, NULL, base, &x->view)) return hlo_fail(t->m, TT_INTERNAL, "a view changed") != NULL;
+    if (!tt_bucket_view(c, from[i].tensor, NULL, base, &x->view))
+      return hlo_fail(t->m, TT_INTERNAL, "a view changed") != NULL;
     x->tensor.sizes = x->view.sizes;
     x->tensor.strides = x->view.strides;
     x->tensor.offset = x->view.offset;
@@ -268,7 +273,8 @@ tt_storage *tt_bucket_storage(const tt_plan *p, const tt_call *c, uint32_t k, tt
   for (int i = 0; i < o->rank; i++) n *= dims[i] = tt_bucket_size(c, &p->shapes[k], perm[i]);
   tt_storage *s = tt_storage_create(c->client, c->device, (size_t)(n * tt_dtype_bits(o->dtype) + 7) / 8, err);
   if (s) tt_storage_base(s, o->dtype, o->rank, dims);
-  for (int i = 0; s && i < o->rank; i++) s->least[i] = p->shapes[k].symbols[perm[i]] ? log2_of(o->sizes[perm[i]]) : p->shapes[k].least;
+  for (int i = 0; s && i < o->rank; i++)
+    s->least[i] = p->shapes[k].symbols[perm[i]] ? log2_of(o->sizes[perm[i]]) : p->shapes[k].least;
   return s;
 }
 
@@ -297,13 +303,16 @@ void tt_call_tensor_at(tt_call *c, const tt_tensor *t, int less, int64_t *sizes,
 
 bool tt_bucket_allows(const tt_call *c) {
   const tt_variant *v = c->variant;
-  return v->op->rule && tt_rule_is_sized(v->op->rule) && !v->foreach && !(c->flags & (TT_CALL_DEBUG | TT_CALL_NONFINITE));
+  return v->op->rule && tt_rule_is_sized(v->op->rule) && !v->foreach &&
+         !(c->flags & (TT_CALL_DEBUG | TT_CALL_NONFINITE));
 }
 
 /* Hashes of keys that were tried in vain, by their low bits: losing one costs a try. */
 enum { REFUSED = 4096 };
 static _Atomic uint64_t refused[REFUSED];
-bool tt_bucket_refused(uint64_t hash) { return atomic_load_explicit(&refused[hash % REFUSED], memory_order_relaxed) == hash; }
+bool tt_bucket_refused(uint64_t hash) {
+  return atomic_load_explicit(&refused[hash % REFUSED], memory_order_relaxed) == hash;
+}
 void tt_bucket_refuse(uint64_t hash) { atomic_store_explicit(&refused[hash % REFUSED], hash, memory_order_relaxed); }
 
 /* ---- growing ---- */
@@ -326,7 +335,8 @@ bool tt_bucket_grows(const tt_call *c) {
   const tt_arg *list = &c->args[0];
   if (!tt_bucket_allows(c) || list->tag != TT_ARG_LIST || list->count != 2) return false;
   const tt_tensor *x = list->list[0].tensor, *y = list->list[1].tensor;
-  if (list->list[0].tag != TT_ARG_TENSOR || list->list[1].tag != TT_ARG_TENSOR || x->rank != y->rank || !x->rank) return false;
+  if (list->list[0].tag != TT_ARG_TENSOR || list->list[1].tag != TT_ARG_TENSOR || x->rank != y->rank || !x->rank)
+    return false;
   int dim = 0;
   tt_bucket_joined(c, &dim);
   bool whole_numbers = tt_is_integral(x->dtype) || x->dtype == TT_BOOL;

@@ -1,7 +1,8 @@
 /* cache.c: program text to executable: memory, then disk, then the compiler.
  *
- * The key is a digest of everything that decides the machine code: the text, the plugin's build, the compile options and
- * the CPU's features. Threads that want the same program wait for the first one; others compile at the same time. */
+ * The key is a digest of everything that decides the machine code: the text, the plugin's build, the compile options
+ * and the CPU's features. Threads that want the same program wait for the first one; others compile at the same time.
+ */
 #if defined(__x86_64__)
 #include <cpuid.h>
 #else
@@ -92,8 +93,10 @@ static tt_executable *make(tt_client *c, tt_digest key, const char *text, size_t
   tt_tally(cache_misses, 1);
   if (!may_compile()) {
     const char *own = tt_disk_folder(false), *shared = tt_disk_folder(true);
-    tt_fail(err, TT_NOT_FOUND, "", "TORCH_TPU_CACHE_ONLY is set and the program %016llx%016llx is not in the cache: looked in %s%s%s",
-            (unsigned long long)key.h[0], (unsigned long long)key.h[1], own ? own : "no folder", shared ? " and " : "", shared ? shared : "");
+    tt_fail(err, TT_NOT_FOUND, "",
+            "TORCH_TPU_CACHE_ONLY is set and the program %016llx%016llx is not in the cache: looked in %s%s%s",
+            (unsigned long long)key.h[0], (unsigned long long)key.h[1], own ? own : "no folder", shared ? " and " : "",
+            shared ? shared : "");
     return NULL;
   }
   struct timespec a, b;
@@ -102,7 +105,8 @@ static tt_executable *make(tt_client *c, tt_digest key, const char *text, size_t
   clock_gettime(CLOCK_MONOTONIC, &b);
   if (tt_log_level)
     tt_log("compiled %016llx in %.1f ms%s%s", (unsigned long long)key.h[0],
-           (double)(b.tv_sec - a.tv_sec) * 1e3 + (double)(b.tv_nsec - a.tv_nsec) * 1e-6, e ? "" : ": ", e ? "" : err->message);
+           (double)(b.tv_sec - a.tv_sec) * 1e3 + (double)(b.tv_nsec - a.tv_nsec) * 1e-6, e ? "" : ": ",
+           e ? "" : err->message);
   if (e) to_disk(e, key);
   if (e) {
     tt_disk_note(key, tt_cache_asker ? tt_cache_asker->variant->name : "window");

@@ -78,8 +78,8 @@ static tt_code finish(tt_trace *t, int n, const hlo *values, tt_storage **result
   return err->code;
 }
 
-tt_code tt_trace_while(tt_trace *t, int n, const tt_tensor *carried, tt_trace_part *part, void *user, tt_storage **results,
-                       tt_error *err) {
+tt_code tt_trace_while(tt_trace *t, int n, const tt_tensor *carried, tt_trace_part *part, void *user,
+                       tt_storage **results, tt_error *err) {
   hlo *values = hlo_alloc(t->m, 2 * (size_t)(n + 1) * sizeof *values);
   hlo_value *types = hlo_alloc(t->m, (size_t)(n + 1) * sizeof *types);
   memset(results, 0, (size_t)n * sizeof *results);
@@ -92,13 +92,14 @@ tt_code tt_trace_while(tt_trace *t, int n, const tt_tensor *carried, tt_trace_pa
   return finish(t, n, values ? values + n : NULL, results, err);
 }
 
-tt_code tt_trace_if(tt_trace *t, const tt_tensor *predicate, int n, const tt_output *outputs, tt_trace_part *part, void *user,
-                    tt_storage **results, tt_error *err) {
+tt_code tt_trace_if(tt_trace *t, const tt_tensor *predicate, int n, const tt_output *outputs, tt_trace_part *part,
+                    void *user, tt_storage **results, tt_error *err) {
   hlo *values = hlo_alloc(t->m, (size_t)(n + 1) * sizeof *values);
   hlo_value *types = hlo_alloc(t->m, (size_t)(n + 1) * sizeof *types);
   memset(results, 0, (size_t)n * sizeof *results);
   if (values && types) {
-    for (int k = 0; k < n; k++) types[k] = (hlo_value){.dtype = outputs[k].dtype, .rank = outputs[k].rank, .dims = outputs[k].sizes};
+    for (int k = 0; k < n; k++)
+      types[k] = (hlo_value){.dtype = outputs[k].dtype, .rank = outputs[k].rank, .dims = outputs[k].sizes};
     hlo p = tt_trace_read(t, predicate);
     if (p && hlo_numel(p) == 1) p = hlo_convert(t->m, hlo_reshape(t->m, p, 0, NULL), TT_BOOL);
     control c = {t, part, user, n, types};
@@ -127,7 +128,8 @@ tt_storage *tt_trace_row(tt_trace *t, const tt_tensor *x, const tt_tensor *index
   return s;
 }
 
-tt_storage *tt_trace_with_row(tt_trace *t, const tt_tensor *x, const tt_tensor *row, const tt_tensor *index, tt_error *err) {
+tt_storage *tt_trace_with_row(tt_trace *t, const tt_tensor *x, const tt_tensor *row, const tt_tensor *index,
+                              tt_error *err) {
   hlo starts[TT_MAX_RANK], value = tt_trace_read(t, x), made = NULL;
   if (value && starts_at(t, x->rank, index, starts)) {
     hlo r = hlo_convert(t->m, tt_trace_read(t, row), x->dtype);

@@ -1,8 +1,8 @@
 /* disk.c: the executable cache's files.
  *
- * An entry is written under a temporary name and renamed, so a reader sees a whole entry or none, whoever dies when. Its
- * header tells version, key and the payload's digest. Only regular files of this user that nobody else may write are
- * read: an executable is code. Reading marks the file as used; the least recently used go when the folder is full.
+ * An entry is written under a temporary name and renamed, so a reader sees a whole entry or none, whoever dies when.
+ * Its header tells version, key and the payload's digest. Only regular files of this user that nobody else may write
+ * are read: an executable is code. Reading marks the file as used; the least recently used go when the folder is full.
  *
  * There are two folders. One is this machine's. The other is a root that machines share, wherever it is mounted, if the
  * user names one: what is not in the first is looked for there, and copied; what is compiled goes to both. Who names a
@@ -56,14 +56,16 @@ static bool trusted(const struct root *r, const struct stat *st) {
 }
 
 static void find_folders(void) {
-  const char *off = tt_env("TORCH_TPU_CACHE"), *named = tt_env("TORCH_TPU_CACHE_DIR"), *root = tt_env("TORCH_TPU_CACHE_SHARED");
+  const char *off = tt_env("TORCH_TPU_CACHE"), *named = tt_env("TORCH_TPU_CACHE_DIR"),
+             *root = tt_env("TORCH_TPU_CACHE_SHARED");
   const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
   if (off && !strcmp(off, "0")) return;
   if (named) snprintf(own.folder, sizeof own.folder, "%s", named);
   else if (cache && *cache) snprintf(own.folder, sizeof own.folder, "%s/torch_tpu", cache);
   else if (home && *home) snprintf(own.folder, sizeof own.folder, "%s/.cache/torch_tpu", home);
   struct stat st;
-  if (*own.folder && (!make_folders(own.folder, 0700) || lstat(own.folder, &st) || !S_ISDIR(st.st_mode) || !trusted(&own, &st))) {
+  if (*own.folder &&
+      (!make_folders(own.folder, 0700) || lstat(own.folder, &st) || !S_ISDIR(st.st_mode) || !trusted(&own, &st))) {
     tt_log("no executable cache: %s is not a folder that only this user may write", own.folder);
     *own.folder = 0;
   }
@@ -166,8 +168,8 @@ bool tt_disk_check(const char *path) {
   struct stat st;
   tt_buf data = {0};
   int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-  bool damaged, good = fd >= 0 && !fstat(fd, &st) && S_ISREG(st.st_mode) && read_all(fd, &h, sizeof h) && !lseek(fd, 0, SEEK_SET) &&
-                       read_entry(fd, (size_t)st.st_size, h.key, &data, &damaged);
+  bool damaged, good = fd >= 0 && !fstat(fd, &st) && S_ISREG(st.st_mode) && read_all(fd, &h, sizeof h) &&
+                       !lseek(fd, 0, SEEK_SET) && read_entry(fd, (size_t)st.st_size, h.key, &data, &damaged);
   if (fd >= 0) close(fd);
   tt_buf_deinit(&data);
   char name[64];
@@ -210,7 +212,8 @@ static void evict(const char *folder, int64_t bound) {
   for (struct dirent *e; dir && (e = readdir(dir));) {
     struct stat st;
     const char *dot = strrchr(e->d_name, '.');
-    if (!dot || strlen(e->d_name) >= sizeof files->name || fstatat(dirfd(dir), e->d_name, &st, AT_SYMLINK_NOFOLLOW)) continue;
+    if (!dot || strlen(e->d_name) >= sizeof files->name || fstatat(dirfd(dir), e->d_name, &st, AT_SYMLINK_NOFOLLOW))
+      continue;
     if (!strcmp(dot, ".tmp") && now - st.st_mtime > 3600) unlinkat(dirfd(dir), e->d_name, 0);
     if (strcmp(dot, ".ttx")) continue;
     if (n == room) {
@@ -238,18 +241,22 @@ static void write_to(const struct root *r, tt_digest key, const void *data, size
   char path[4096], temporary[4200];
   if (!*r->folder) return;
   path_of(r, key, path, sizeof path);
-  snprintf(temporary, sizeof temporary, "%s/XXXXXX.tmp", r->folder); /* processes of several machines may share a folder */
-  struct header h = {.version = VERSION, .length = length, .key = key, .payload = tt_digest_bytes(unseeded, data, length)};
+  /* processes of several machines may share a folder */
+  snprintf(temporary, sizeof temporary, "%s/XXXXXX.tmp", r->folder);
+  struct header h = {
+      .version = VERSION, .length = length, .key = key, .payload = tt_digest_bytes(unseeded, data, length)};
   memcpy(h.magic, magic, sizeof magic);
   int fd = mkostemps(temporary, 4, O_CLOEXEC); /* mode 0600 */
-  bool good = fd >= 0 && write_all(fd, &h, sizeof h) && write_all(fd, data, length) && (!r->shared || !fchmod(fd, 0644));
+  bool good =
+      fd >= 0 && write_all(fd, &h, sizeof h) && write_all(fd, data, length) && (!r->shared || !fchmod(fd, 0644));
   if (fd >= 0) good = !close(fd) && good;
   if (!good || rename(temporary, path)) {
     tt_log("cannot write the cache entry %s: %s", path, strerror(errno));
     if (fd >= 0) unlink(temporary);
     return;
   }
-  if (!r->shared && atomic_fetch_add(&serial, 1) % EVICT_EVERY == 0) evict(r->folder, tt_env_int("TORCH_TPU_CACHE_BYTES", 4ll << 30));
+  if (!r->shared && atomic_fetch_add(&serial, 1) % EVICT_EVERY == 0)
+    evict(r->folder, tt_env_int("TORCH_TPU_CACHE_BYTES", 4ll << 30));
 }
 
 void tt_disk_write(tt_digest key, const void *data, size_t length) {
@@ -262,13 +269,15 @@ void tt_disk_note(tt_digest key, const char *name) {
   enum { MOST = 8 << 20 };
   char path[4096], line[256];
   struct stat st;
-  int n = snprintf(line, sizeof line, "%016llx%016llx %.200s\n", (unsigned long long)key.h[0], (unsigned long long)key.h[1], name);
+  int n = snprintf(line, sizeof line, "%016llx%016llx %.200s\n", (unsigned long long)key.h[0],
+                   (unsigned long long)key.h[1], name);
   for (const struct root *r = local(); r; r = r == local() ? shared() : NULL) {
     if (!*r->folder) continue;
     snprintf(path, sizeof path, "%s/names", r->folder);
     int fd = open(path, O_CREAT | O_WRONLY | O_APPEND | O_CLOEXEC | O_NOFOLLOW, r->shared ? 0644 : 0600);
     if (fd < 0) continue;
-    if (!fstat(fd, &st) && st.st_size > MOST && ftruncate(fd, 0)) tt_log("cannot shorten %s: %s", path, strerror(errno));
+    if (!fstat(fd, &st) && st.st_size > MOST && ftruncate(fd, 0))
+      tt_log("cannot shorten %s: %s", path, strerror(errno));
     if (!write_all(fd, line, (size_t)n)) tt_log("cannot write %s: %s", path, strerror(errno));
     close(fd);
   }

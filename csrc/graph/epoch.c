@@ -1,8 +1,8 @@
 /* epoch.c: when something that threads find without a lock, and that was taken out of what they search, may be freed.
  *
- * A thread that is inside has the epoch at which it came in; epochs begin when something is taken out. Who came in later
- * cannot have found it, so it may go once nobody is left who came in before. Coming in costs one exchange of the thread's
- * own cache line, and nobody ever waits. */
+ * A thread that is inside has the epoch at which it came in; epochs begin when something is taken out. Who came in
+ * later cannot have found it, so it may go once nobody is left who came in before. Coming in costs one exchange of the
+ * thread's own cache line, and nobody ever waits. */
 #include <pthread.h>
 #include "graph/graph.h"
 

@@ -1,7 +1,7 @@
 /* explain.c: why programs were compiled: the keys of calls that asked for them, in words, in a ring.
  *
- * A compile takes milliseconds, so each is remembered; nothing here runs on a hit. Who prints compares a key with earlier
- * ones of the same operator (torch_tpu/_explain.py). */
+ * A compile takes milliseconds, so each is remembered; nothing here runs on a hit. Who prints compares a key with
+ * earlier ones of the same operator (torch_tpu/_explain.py). */
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,7 +9,8 @@
 #include "graph/graph.h"
 
 enum { LIMIT = 2048, LONGEST = 2048 };
-static struct compile { char *text; double milliseconds; } ring[LIMIT]; /* text: operator, place and parts, each with its 0 */
+/* text: operator, place and parts, each with its 0 */
+static struct compile { char *text; double milliseconds; } ring[LIMIT];
 static uint64_t made;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -21,7 +22,8 @@ static void add_tensor(tt_buf *b, const tt_tensor *t) {
   int64_t dense[TT_MAX_RANK];
   tt_strides_contiguous(t->rank, t->sizes, dense);
   if (memcmp(dense, t->strides, t->rank * sizeof *dense)) {
-    tt_buf_text(b, tt_strides_dense(t->rank, t->sizes, t->strides, order) ? " in the order of strides [" : " with strides [");
+    tt_buf_text(b, tt_strides_dense(t->rank, t->sizes, t->strides, order) ? " in the order of strides ["
+                                                                          : " with strides [");
     for (int i = 0; i < t->rank; i++) tt_buf_printf(b, i ? ", %lld" : "%lld", (long long)t->strides[i]);
     tt_buf_text(b, "]");
   }
@@ -59,7 +61,10 @@ void tt_explain_compile(const tt_call *call, double milliseconds) {
   tt_buf_append(&b, name, strlen(name) + 1);
   tt_buf_append(&b, place, strlen(place) + 1);
   if (call) {
-    tt_buf_printf(&b, "mode: %s", call->flags & TT_CALL_NONFINITE ? "debug, non-finite" : call->flags & TT_CALL_DEBUG ? "debug" : "strict");
+    tt_buf_printf(&b, "mode: %s",
+                  call->flags & TT_CALL_NONFINITE ? "debug, non-finite"
+                  : call->flags & TT_CALL_DEBUG   ? "debug"
+                                                  : "strict");
     tt_buf_printf(&b, "\nprecision: %u", call->flags & 3u);
     for (int i = 0; i < call->variant->n_args && b.length < LONGEST; i++) {
       tt_buf_printf(&b, "\nargument %d: ", i);
@@ -79,7 +84,9 @@ void tt_explain_compile(const tt_call *call, double milliseconds) {
   tt_free(old);
 }
 
-void tt_explain_each(void (*each)(void *user, const char *op, const char *parts, const char *place, double milliseconds), void *user) {
+void tt_explain_each(void (*each)(void *user, const char *op, const char *parts, const char *place,
+                                  double milliseconds),
+                     void *user) {
   pthread_mutex_lock(&lock);
   for (uint64_t i = made > LIMIT ? made - LIMIT : 0; i < made; i++) {
     const char *op = ring[i % LIMIT].text, *place = op + strlen(op) + 1;

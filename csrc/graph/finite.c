@@ -1,9 +1,9 @@
 /* finite.c: who made the first NaN: Debug mode's check of what a call computes.
  *
- * A program gets a condition for each floating-point tensor that it makes or writes: no nan, unless an operand holds one,
- * and no infinity, unless an operand holds one or a nan. So the call that fails is the one that made the first of them,
- * and masks of -inf, numbers given as inf and the like pass. A whole base counts as an operand, also what a view leaves
- * out. */
+ * A program gets a condition for each floating-point tensor that it makes or writes: no nan, unless an operand holds
+ * one, and no infinity, unless an operand holds one or a nan. So the call that fails is the one that made the first of
+ * them, and masks of -inf, numbers given as inf and the like pass. A whole base counts as an operand, also what a view
+ * leaves out. */
 #include <math.h>
 #include <stdio.h>
 #include "graph/graph.h"
@@ -24,7 +24,8 @@ static kinds look(hlo_module *m, hlo v) {
   }
   tt_dtype wide = tt_scalar_carrier((tt_dtype)v->dtype);
   if (wide != v->dtype) v = hlo_convert(m, v, wide);
-  return (kinds){hlo_compare(m, "NE", v, v), hlo_compare(m, "EQ", hlo_unary(m, "abs", v), hlo_float(m, wide, INFINITY))};
+  return (kinds){hlo_compare(m, "NE", v, v),
+                 hlo_compare(m, "EQ", hlo_unary(m, "abs", v), hlo_float(m, wide, INFINITY))};
 }
 
 static hlo anywhere(hlo_module *m, hlo mask) {
@@ -53,8 +54,8 @@ static void require(tt_trace *t, hlo bad, hlo excuse, const char *what, hlo valu
   hlo ok = hlo_flatten(t->m, hlo_unary(t->m, "not", bad));
   if (excuse) ok = hlo_binary(t->m, "or", ok, excuse);
   tt_describe_shape(shape, sizeof shape, (tt_dtype)value->dtype, value->rank, value->dims);
-  snprintf(message, LONGEST, "%s made %s at element {} of %s %s, and no operand holds %s", t->call->variant->name, what, name, shape,
-           *what == 'n' ? "any" : "any or nan");
+  snprintf(message, LONGEST, "%s made %s at element {} of %s %s, and no operand holds %s", t->call->variant->name, what,
+           name, shape, *what == 'n' ? "any" : "any or nan");
   hlo pair = tt_condition(t->m, ok, hlo_iota(t->m, TT_I64, 1, &n, 0));
   tt_trace_require(t, pair, TT_FAILED_PRECONDITION, message);
 }
@@ -72,7 +73,8 @@ static bool given(const tt_arg *args, uint32_t n) {
     if (args[i].tag == TT_ARG_LIST && given(args[i].list, args[i].count)) return true;
     if (args[i].tag != TT_ARG_SCALAR && args[i].tag != TT_ARG_HOST) continue;
     if (tt_is_float((tt_dtype)args[i].dtype) && !isfinite(args[i].number.f)) return true;
-    if (tt_is_complex((tt_dtype)args[i].dtype) && !(isfinite(args[i].number.c[0]) && isfinite(args[i].number.c[1]))) return true;
+    if (tt_is_complex((tt_dtype)args[i].dtype) && !(isfinite(args[i].number.c[0]) && isfinite(args[i].number.c[1])))
+      return true;
   }
   return false;
 }

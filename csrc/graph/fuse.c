@@ -1,14 +1,15 @@
 /* fuse.c: a window that repeats becomes one executable.
  *
- * A plan keeps its program as a function, so a window's program needs no second lowering: main calls the functions of the
- * records that are needed, wired as they were recorded, and XLA inlines and fuses them. Numbers arrive packed, one vector
- * for each dtype, so a step with hundreds of them uploads a few buffers, or none where they are those of last time. A
- * storage that the window writes gives its old buffer to the program, and so does an input that nobody has any more.
+ * A plan keeps its program as a function, so a window's program needs no second lowering: main calls the functions of
+ * the records that are needed, wired as they were recorded, and XLA inlines and fuses them. Numbers arrive packed, one
+ * vector for each dtype, so a step with hundreds of them uploads a few buffers, or none where they are those of last
+ * time. A storage that the window writes gives its old buffer to the program, and so does an input that nobody has any
+ * more.
  *
  * When to compile. Nobody waits for a compile that executables in memory could replace: a window all of whose plans are
- * compiled runs by them at first, and its program is made in the background when it comes a second time. A window of new
- * plans is compiled at once: one compile is less than many. Operators that came in many shapes and never twice in the same
- * (a growing cache) are not fused again until one repeats. */
+ * compiled runs by them at first, and its program is made in the background when it comes a second time. A window of
+ * new plans is compiled at once: one compile is less than many. Operators that came in many shapes and never twice in
+ * the same (a growing cache) are not fused again until one repeats. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +27,14 @@ enum { KEPT = 4096, SEEN_KEPT = 512 }; /* windows ago: programs and mere sightin
 typedef enum tt_state { SEEN, QUEUED, READY, HOPELESS } tt_state;
 
 typedef struct tt_out { uint32_t value, origin; } tt_out;
-typedef struct tt_pack { uint8_t dtype; uint32_t count; size_t at; tt_buffer *last; tt_type type; int64_t dims[1]; } tt_pack;
+typedef struct tt_pack {
+  uint8_t dtype;
+  uint32_t count;
+  size_t at;
+  tt_buffer *last;
+  tt_type type;
+  int64_t dims[1];
+} tt_pack;
 
 struct tt_program {
   tt_program *next;
@@ -57,7 +65,8 @@ struct tt_program {
 };
 
 static tt_program *buckets[BUCKETS];
-typedef struct tt_skeleton { uint64_t hash; uint32_t keys, repeats; } tt_skeleton; /* windows of the same operators in any shapes */
+/* windows of the same operators in any shapes */
+typedef struct tt_skeleton { uint64_t hash; uint32_t keys, repeats; } tt_skeleton;
 static tt_skeleton skeletons[SKELETONS];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the tables and of the queue; held for moments */
 
@@ -111,7 +120,8 @@ static tt_program *program_create(const tt_window *w, uint64_t hash, const tt_ou
   tt_arena arena = {0};
   tt_program *p = tt_arena_alloc(&arena, sizeof *p);
   if (!p) return NULL;
-  *p = (tt_program){.hash = hash, .client = w->client, .n_records = w->records.n, .n_wires = w->wires.n, .n_outs = n_outs};
+  *p = (tt_program){
+      .hash = hash, .client = w->client, .n_records = w->records.n, .n_wires = w->wires.n, .n_outs = n_outs};
   p->plans = keep(&arena, NULL, w->records.n * sizeof *p->plans);
   p->wires = keep(&arena, w->wires.at, w->wires.n * sizeof *p->wires);
   p->outs = keep(&arena, outs, n_outs * sizeof *outs);
@@ -241,7 +251,8 @@ static void build_record(tt_builder *b, const tt_record *r, hlo *packs) {
                                            : number_of(b, &plan->operands[i], number++, packs);
   for (uint32_t i = 0; i < plan->n_results; i++)
     types[i] = (hlo_type){(tt_dtype)plan->types[i].dtype, plan->types[i].rank, plan->types[i].dims};
-  hlo_call(b->m, function_of(b, plan), (int)plan->n_operands, args, (int)plan->n_results, types, b->values + r->first_result);
+  hlo_call(b->m, function_of(b, plan), (int)plan->n_operands, args, (int)plan->n_results, types,
+           b->values + r->first_result);
 }
 
 /* The parameter whose memory the result takes: what its storage was, unless another storage stands for that now. */
@@ -257,8 +268,8 @@ static uint32_t giver(const tt_builder *b, const tt_out *out, const int *donated
   return from->dtype == to->dtype && hlo_same_dims(from, to) ? q : NO_VALUE;
 }
 
-/* Else that of an input of the same type that nobody but the window has by now. (Where that is otherwise in a later window
- * of the kind, the plugin keeps the input and copies.) */
+/* Else that of an input of the same type that nobody but the window has by now. (Where that is otherwise in a later
+ * window of the kind, the plugin keeps the input and copies.) */
 static uint32_t spare(const tt_builder *b, uint32_t value, const int *donated_to) {
   const tt_program *p = b->p;
   for (uint32_t q = 0; q < p->n_parameters; q++) {
@@ -281,7 +292,8 @@ static bool build(tt_builder *b, tt_error *err) {
   p->types = tt_arena_alloc(&p->arena, (p->n_outs + 1) * sizeof *p->types);
   p->donate = tt_arena_alloc(&p->arena, w->values.n + TT_DTYPES + 1);
   b->values = hlo_alloc(b->m, (w->values.n + 1) * sizeof *b->values);
-  if (!results || !donated_to || !p->inputs || !p->results || !p->types || !p->donate || !b->values || !plan_packs(b)) return false;
+  if (!results || !donated_to || !p->inputs || !p->results || !p->types || !p->donate || !b->values || !plan_packs(b))
+    return false;
   for (uint32_t i = 0; i < p->n_packs; i++) {
     tt_pack *k = &p->packs[i];
     k->type = (tt_type){k->dtype, 1, (int64_t)k->count * tt_dtype_bits(k->dtype) / 8, k->dims};
@@ -305,7 +317,8 @@ static bool build(tt_builder *b, tt_error *err) {
     while (k < p->n_results && p->results[k] != id) k++;
     if (k < p->n_results) continue; /* two storages of one value */
     p->results[k] = id;
-    p->types[k] = (tt_type){type->dtype, type->rank, type->bytes, keep(&p->arena, type->dims, type->rank * sizeof *type->dims)};
+    p->types[k] =
+        (tt_type){type->dtype, type->rank, type->bytes, keep(&p->arena, type->dims, type->rank * sizeof *type->dims)};
     results[p->n_results++] = b->values[id];
     if (!p->types[k].dims) return false;
     uint32_t q = giver(b, &p->outs[i], donated_to);
@@ -361,8 +374,9 @@ static void *work(void *unused) {
   return NULL;
 }
 
-/* A process that ends does not wait for a compile, which may take minutes, nor may the plugin's destructors run under one: from
- * here it goes at once. Registered when the plugin is loaded, so this runs before they do, and after Python is finalized. */
+/* A process that ends does not wait for a compile, which may take minutes, nor may the plugin's destructors run under
+ * one: from here it goes at once. Registered when the plugin is loaded, so this runs before they do, and after Python
+ * is finalized. */
 static void leave(int status, void *unused) {
   (void)unused;
   if (tt_forked()) return;
@@ -402,7 +416,9 @@ void tt_fuse_wait(bool stop) {
 static bool all_compiled(const tt_window *w) {
   for (uint32_t r = 0; r < w->records.n; r++) {
     const tt_record *record = &w->records.at[r];
-    if (record->needed && record->plan->n_results && !atomic_load_explicit(&record->plan->executable, memory_order_relaxed)) return false;
+    if (record->needed && record->plan->n_results &&
+        !atomic_load_explicit(&record->plan->executable, memory_order_relaxed))
+      return false;
   }
   return true;
 }
@@ -520,7 +536,8 @@ tt_code tt_program_run(tt_program *p, tt_window *w, tt_error *err) {
   return code;
 }
 
-/* Calls that are recorded find their plans, so a program one of whose plans was not found for long was not run for as long. */
+/* Calls that are recorded find their plans, so a program one of whose plans was not found for long was not run for as
+ * long. */
 void tt_programs_let_go(void) {
   pthread_mutex_lock(&lock);
   for (int i = 0; i < BUCKETS; i++)

@@ -1,8 +1,8 @@
 /* graph.h: the private side of storages, plans and traces.
  *
  * A trace is a program that grows: an HLO module, the run-time operands it will need, and what each storage holds at
- * this point of it. Lowering one call for a plan and tracing a decomposition or a captured graph are the same thing with
- * different depth. A plan is what remains of a finished trace: an executable and where its operands come from. */
+ * this point of it. Lowering one call for a plan and tracing a decomposition or a captured graph are the same thing
+ * with different depth. A plan is what remains of a finished trace: an executable and where its operands come from. */
 #ifndef TT_GRAPH_H
 #define TT_GRAPH_H
 #include <stdatomic.h>
@@ -24,7 +24,7 @@ struct tt_storage {
   size_t bytes;
   void *address;
   uint8_t dtype, rank;        /* of the base */
-  uint32_t padded;            /* bit b: the buffer has tt_bucket(dims[b], least[b]) places in dim b; behind dims[b] is garbage */
+  uint32_t padded; /* bit b: the buffer has tt_bucket(dims[b], least[b]) places in dim b; behind dims[b] is garbage */
   bool hinted;                /* the base's shape was said, or follows from contents */
   bool escaped;               /* made in a trace that has ended: contents are gone for good */
   int64_t dims[TT_MAX_RANK];
@@ -58,14 +58,17 @@ tt_code tt_storage_unpad(tt_storage *s, tt_error *err);
 void tt_storage_pool_clear(void); /* frees pooled records: for leak checks */
 
 /* ---- addresses: a reserved, never mapped range, cut into power-of-two classes ---- */
-void *tt_address_take(size_t bytes, tt_storage *owner, tt_error *err); /* NULL for 0 bytes, and on failure (then err is set) */
+/* NULL for 0 bytes, and on failure (then err is set) */
+void *tt_address_take(size_t bytes, tt_storage *owner, tt_error *err);
 void tt_address_give(void *address);
-/* each(user, s) for every storage that has an address. It may be on its way out; it stays a storage until each returns. */
+/* each(user, s) for every storage that has an address. It may be on its way out; it stays a storage until each returns.
+ */
 void tt_address_each(void (*each)(void *user, tt_storage *s), void *user);
 
 /* ---- scalars: small immutable buffers by value, kept for the next call that needs the same ---- */
 typedef struct tt_scalar { uint8_t dtype; uint8_t bits[16]; } tt_scalar;
-tt_dtype tt_scalar_carrier(tt_dtype t); /* the dtype in which a number is handed to a program that wants t: f32 for the small floats */
+/* the dtype in which a number is handed to a program that wants t: f32 for the small floats */
+tt_dtype tt_scalar_carrier(tt_dtype t);
 tt_scalar tt_scalar_encode(const tt_arg *a, tt_dtype carrier);
 tt_buffer *tt_scalar_buffer(tt_client *c, int device, tt_scalar s, tt_error *err); /* new */
 /* A buffer that the core keeps for itself leaves the counts of live buffers (sign 1), or comes back into them (-1). */
@@ -76,12 +79,15 @@ typedef enum tt_source { FROM_SLOT, FROM_SCALAR, FROM_OFFSET, FROM_RANDOM, FROM_
 typedef struct tt_operand {
   uint8_t source, dtype;
   bool from_call;             /* RANDOM: the call's own generator, not the default one */
-  int32_t arg, element;       /* SCALAR, OFFSET, RANDOM: where in the arguments; element -1: not in a list. SIZE: arg is the symbol */
+  int32_t arg,
+      element; /* SCALAR, OFFSET, RANDOM: where in the arguments; element -1: not in a list. SIZE: arg is the symbol */
   uint32_t slot;              /* SLOT */
   tt_storage *capture;        /* CAPTURE: retained */
 } tt_operand;
 /* True of what a storage holds; false of a number, which each call brings itself. */
-static inline bool tt_operand_is_value(const tt_operand *o) { return o->source == FROM_SLOT || o->source == FROM_CAPTURE; }
+static inline bool tt_operand_is_value(const tt_operand *o) {
+  return o->source == FROM_SLOT || o->source == FROM_CAPTURE;
+}
 /* The storage of such an operand in the call, or NULL for a number. Borrowed. */
 static inline tt_storage *tt_operand_storage(const tt_call *call, const tt_operand *o) {
   return o->source == FROM_SLOT ? call->slots[o->slot] : o->source == FROM_CAPTURE ? o->capture : NULL;
@@ -126,7 +132,8 @@ struct tt_plan {
   tt_arena arena;
 };
 
-tt_executable *tt_plan_executable(const tt_plan *p, tt_client *c, tt_error *err); /* compiled if need be. Borrowed from the plan */
+/* compiled if need be. Borrowed from the plan */
+tt_executable *tt_plan_executable(const tt_plan *p, tt_client *c, tt_error *err);
 /* The new storages of a call's outputs. */
 tt_code tt_plan_make_results(const tt_plan *p, const tt_call *call, tt_storage **results, tt_error *err);
 tt_generator *tt_plan_generator(const tt_plan *p, const tt_call *call);
@@ -135,17 +142,21 @@ tt_scalar tt_operand_number(const tt_call *call, const tt_operand *o, uint64_t s
 /* As a buffer. New. */
 tt_buffer *tt_number_buffer(tt_client *c, int device, const tt_operand *o, tt_scalar number, tt_error *err);
 /* ---- bucketed calls (bucket.c) ---- */
-typedef struct tt_scaled { int64_t sizes[TT_MAX_RANK], strides[TT_MAX_RANK], offset; uint8_t symbols[TT_MAX_RANK]; } tt_scaled;
+typedef struct tt_scaled {
+  int64_t sizes[TT_MAX_RANK], strides[TT_MAX_RANK], offset;
+  uint8_t symbols[TT_MAX_RANK];
+} tt_scaled;
 typedef struct tt_scaled_tensor { tt_tensor tensor; tt_scaled view; } tt_scaled_tensor;
-/* The tensor with each symbol of the call at values (NULL: at capacity), and the dims of its padded base (else untouched).
- * Adds to the call's symbols. False: it cannot take part. */
+/* The tensor with each symbol of the call at values (NULL: at capacity), and the dims of its padded base (else
+ * untouched). Adds to the call's symbols. False: it cannot take part. */
 bool tt_bucket_view(tt_call *c, const tt_tensor *t, const int64_t *values, int64_t *base, tt_scaled *out);
 bool tt_bucket_allows(const tt_call *c); /* the row and the mode */
 bool tt_bucket_refused(uint64_t hash);
 void tt_bucket_refuse(uint64_t hash); /* the next bucketed call of this key is an ordinary one at once */
 /* Appending one to a static tensor, as a cache does when it begins to grow. */
 bool tt_bucket_grows(const tt_call *c);
-int64_t tt_bucket_joined(const tt_call *c, int *dim); /* what the tensors of a concatenation have together along its dim */
+/* what the tensors of a concatenation have together along its dim */
+int64_t tt_bucket_joined(const tt_call *c, int *dim);
 bool tt_bucket_grown(const tt_call *c, const tt_output *o, tt_shape *shape);
 hlo tt_bucket_pad(hlo_module *m, const tt_shape *shape, hlo base); /* a static base made as long as its buffer */
 int64_t tt_bucket_size(const tt_call *c, const tt_shape *shape, int dim);
@@ -170,8 +181,8 @@ void tt_join_made(const tt_plan *p, tt_storage **results); /* a graph ran by its
 /* Takes the storage out of its window without filling it: it is about to get other contents. */
 void tt_window_forget(tt_storage *s);
 void tt_windows_clear(void); /* frees empty windows and programs: for leak checks, while no call runs */
-/* Marks as held the plans of what is recorded, and drops programs that have other plans that are out. False: a window is busy,
- * and nothing is known. */
+/* Marks as held the plans of what is recorded, and drops programs that have other plans that are out. False: a window
+ * is busy, and nothing is known. */
 bool tt_windows_let_go(void);
 tt_code tt_window_failure(int device, tt_error *err); /* what the last flush that failed said */
 
@@ -208,7 +219,8 @@ void tt_trace_deinit(tt_trace *t);
 /* Makes an undefined storage one of the trace's. */
 tt_code tt_trace_adopt(tt_trace *t, tt_storage *s, tt_error *err);
 /* Lowers call at the current depth; values[k]: output k as a value of its dtype and sizes. */
-tt_code tt_lower_call(tt_trace *t, const tt_call *call, const tt_output *outputs, int n_outputs, hlo *values, tt_error *err);
+tt_code tt_lower_call(tt_trace *t, const tt_call *call, const tt_output *outputs, int n_outputs, hlo *values,
+                      tt_error *err);
 /* Reads and writes a tensor of the trace or of its call. Errors stick in the module. */
 hlo tt_trace_read(tt_trace *t, const tt_tensor *x);
 void tt_trace_write(tt_trace *t, const tt_tensor *x, hlo value);
@@ -217,7 +229,8 @@ tt_storage *tt_trace_storage(tt_trace *t, hlo value, tt_error *err);
 /* The random state, ui64[2], before n draws from g (NULL: the default generator). */
 hlo tt_trace_draw(tt_trace *t, tt_generator *g, int64_t n);
 hlo tt_trace_number(tt_trace *t, const tt_arg *a); /* a number among the call's arguments, rank 0, of its dtype */
-hlo tt_trace_number_operand(tt_trace *t, tt_operand o); /* a number of the call as a parameter; asked for twice it is one */
+/* a number of the call as a parameter; asked for twice it is one */
+hlo tt_trace_number_operand(tt_trace *t, tt_operand o);
 /* Puts the call at capacity in the trace's place for it. False with an error in the module. */
 bool tt_bucket_begin(tt_trace *t);
 hlo tt_bucket_marked(tt_trace *t, const tt_tensor *x, hlo value); /* what was read of x, a tensor of that call */

@@ -2,11 +2,12 @@
  *
  * A training step under torch.compile is several graphs (forward, backward, the optimizer's) and often eager operators
  * between them (clipping gradients). They are recorded in the window that DeferAndFuse has: a graph opens it whose
- * results another graph has taken before, and what touches values that it has read or is to fill follows. What is independent of it
- * runs at once, as ever. The window ends where somebody reads, and before a graph that it holds already: a new step. Where
- * a window ends twice in the same place it ends there from then on, without waiting for the reader; a graph that is a
- * window by itself is not recorded at all. Now and then an end is forgotten and found anew, since loops change. Nothing is recorded where calls wait or are
- * checked (Debug mode), nor of graphs with compiler options of their own. */
+ * results another graph has taken before, and what touches values that it has read or is to fill follows. What is
+ * independent of it runs at once, as ever. The window ends where somebody reads, and before a graph that it holds
+ * already: a new step. Where a window ends twice in the same place it ends there from then on, without waiting for the
+ * reader; a graph that is a window by itself is not recorded at all. Now and then an end is forgotten and found anew,
+ * since loops change. Nothing is recorded where calls wait or are checked (Debug mode), nor of graphs with compiler
+ * options of their own. */
 #include <string.h>
 #include "graph/window.h"
 
@@ -31,7 +32,8 @@ static tt_end *end_of(uint32_t first) { /* under the lock */
   return e;
 }
 
-/* ---- what graphs that ran by themselves have made: storages carry the graph's id where a window's serial would stand ---- */
+/* ---- what graphs that ran by themselves have made: storages carry the graph's id where a window's serial would stand
+ * ---- */
 static const uint64_t mark = (uint64_t)1 << 63;
 
 void tt_join_made(const tt_plan *p, tt_storage **results) {

@@ -198,7 +198,8 @@ static bool put_growth(tt_call *c) {
 
 static bool writes_padded(const tt_call *c) {
   for (int i = 0; i < c->variant->n_args; i++)
-    if (c->variant->written >> i & 1 && c->args[i].tag == TT_ARG_TENSOR && c->args[i].tensor->storage->padded) return true;
+    if (c->variant->written >> i & 1 && c->args[i].tag == TT_ARG_TENSOR && c->args[i].tensor->storage->padded)
+      return true;
   return false;
 }
 
@@ -213,9 +214,11 @@ static tt_code begin(tt_call *c, tt_error *err) {
   c->cap_words = TT_CALL_WORDS;
   tt_epoch_enter(); /* plans that are found stay until tt_call_end */
   c->flags |= tt_mode_flags();
-  put(c, c->variant->id | (uint64_t)(c->flags & ~(uint32_t)TT_CALL_WAIT) << 32 | (uint64_t)tt_default_dtype << 40 | (uint64_t)c->device << 48);
+  put(c, c->variant->id | (uint64_t)(c->flags & ~(uint32_t)TT_CALL_WAIT) << 32 | (uint64_t)tt_default_dtype << 40 |
+             (uint64_t)c->device << 48);
   bool range = tt_range_moves(c->variant->op, c->args);
-  if (range) put(c, (uint64_t)c->args[1].number.i - (uint64_t)c->args[0].number.i); /* and where it starts is an operand */
+  /* and where it starts is an operand */
+  if (range) put(c, (uint64_t)c->args[1].number.i - (uint64_t)c->args[0].number.i);
   for (int i = range ? 2 : 0; i < c->variant->n_args; i++)
     if (!put_arg(c, &c->args[i])) {
       tt_call_end(c);

@@ -1,7 +1,8 @@
 /* lower.c: one call onto a growing program: operands read through their views, the row's rule, results written back.
  *
  * Eager plans, traced decompositions and captured graphs all come through here. At depth 0 operands are the call's own
- * storages, and offsets and numbers are run-time operands; deeper they are values of the trace, and numbers constants. */
+ * storages, and offsets and numbers are run-time operands; deeper they are values of the trace, and numbers constants.
+ */
 #include <string.h>
 #include "graph/graph.h"
 #include "ops/ctx.h"
@@ -156,7 +157,8 @@ void tt_trace_write(tt_trace *t, const tt_tensor *x, hlo value) {
     hlo_fail(t->m, TT_UNIMPLEMENTED, "what is written is not known to vary");
     return;
   }
-  if (t->depth && tt_storage_undefined(s) && !tt_storage_is_traced(s) && tt_trace_adopt(t, s, NULL)) { /* torch.empty in the trace */
+  /* torch.empty in the trace */
+  if (t->depth && tt_storage_undefined(s) && !tt_storage_is_traced(s) && tt_trace_adopt(t, s, NULL)) {
     hlo_fail(t->m, TT_RESOURCE_EXHAUSTED, "out of host memory");
     return;
   }
@@ -185,7 +187,8 @@ static void env_require(void *user, hlo pair, tt_code code, const char *message)
 }
 
 static hlo constant(hlo_module *m, const tt_arg *a, tt_dtype t) {
-  if (tt_is_complex(a->dtype)) return hlo_convert(m, hlo_complex(m, tt_is_complex(t) ? t : TT_C128, a->number.c[0], a->number.c[1]), t);
+  if (tt_is_complex(a->dtype))
+    return hlo_convert(m, hlo_complex(m, tt_is_complex(t) ? t : TT_C128, a->number.c[0], a->number.c[1]), t);
   if (tt_is_float(a->dtype)) return hlo_float(m, t, tt_scalar_carrier(t) == TT_F32 ? (float)a->number.f : a->number.f);
   return hlo_int(m, t, a->number.i);
 }
@@ -193,7 +196,8 @@ static hlo constant(hlo_module *m, const tt_arg *a, tt_dtype t) {
 static hlo env_scalar(void *user, const tt_arg *a, tt_dtype dtype) {
   tt_trace *t = user;
   if (tt_is_complex(a->dtype) && !tt_is_complex(dtype))
-    return hlo_fail(t->m, TT_INVALID_ARGUMENT, "value cannot be converted to type %s without overflow", tt_dtype_name(dtype));
+    return hlo_fail(t->m, TT_INVALID_ARGUMENT, "value cannot be converted to type %s without overflow",
+                    tt_dtype_name(dtype));
   tt_dtype carrier = tt_scalar_carrier(dtype);
   tt_operand o = {.source = FROM_SCALAR, .dtype = carrier};
   const tt_op *op = t->call->variant->op;
@@ -312,7 +316,8 @@ static void check_sized(tt_trace *t, const tt_op *op, int composed) {
     hlo_fail(t->m, TT_UNIMPLEMENTED, "%s of a dim made of several is not done for sizes known at run time", op->name);
 }
 
-tt_code tt_lower_call(tt_trace *t, const tt_call *call, const tt_output *outputs, int n_outputs, hlo *values, tt_error *err) {
+tt_code tt_lower_call(tt_trace *t, const tt_call *call, const tt_output *outputs, int n_outputs, hlo *values,
+                      tt_error *err) {
   const tt_variant *v = call->variant;
   int composed = hlo_composed(t->m);
   t->read_sized = t->read_composite = false;

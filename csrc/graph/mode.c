@@ -38,7 +38,8 @@ static bool says_yes(const char *variable) {
 }
 
 tt_code tt_mode_from_env(unsigned *settings, tt_error *err) {
-  static const char *const names[TT_MODES] = {[TT_MODE_STRICT] = "strict", [TT_MODE_DEBUG] = "debug", [TT_MODE_FUSE] = "fuse"};
+  static const char *const names[TT_MODES] = {
+      [TT_MODE_STRICT] = "strict", [TT_MODE_DEBUG] = "debug", [TT_MODE_FUSE] = "fuse"};
   const char *name = tt_env("TORCH_TPU_EAGER_MODE");
   *settings = says_yes("TORCH_TPU_DEFER_AND_FUSE") ? TT_MODE_FUSE : TT_MODE_STRICT;
   for (unsigned m = 0; name && m < TT_MODES; m++)
@@ -46,12 +47,15 @@ tt_code tt_mode_from_env(unsigned *settings, tt_error *err) {
       *settings = m | (says_yes("TORCH_TPU_CHECK_NONFINITE") ? TT_MODE_NONFINITE : 0);
       return TT_OK;
     }
-  return name ? tt_fail(err, TT_INVALID_ARGUMENT, "", "TORCH_TPU_EAGER_MODE: expected strict, debug or fuse, got %s", name) : TT_OK;
+  return name ? tt_fail(err, TT_INVALID_ARGUMENT, "", "TORCH_TPU_EAGER_MODE: expected strict, debug or fuse, got %s",
+                        name)
+              : TT_OK;
 }
 
 unsigned tt_mode_settings(void) {
   unsigned settings = own;
-  if (settings == TT_MODE_UNSET && atomic_load_explicit(&contexts, memory_order_relaxed) && inherited) settings = inherited();
+  if (settings == TT_MODE_UNSET && atomic_load_explicit(&contexts, memory_order_relaxed) && inherited)
+    settings = inherited();
   if (settings == TT_MODE_UNSET) settings = atomic_load_explicit(&process, memory_order_relaxed);
   if (settings != TT_MODE_UNSET) return settings;
   tt_mode_from_env(&settings, NULL); /* who made the client has raised what is wrong with it */
@@ -64,7 +68,8 @@ uint32_t tt_mode_flags(void) {
   static atomic_uint switches = TT_MODE_UNSET; /* what the environment turns on in every mode */
   unsigned always = atomic_load_explicit(&switches, memory_order_relaxed);
   if (always == TT_MODE_UNSET) {
-    always = (says_yes("TORCH_TPU_ENABLE_DEBUG_CHECKS") ? TT_CALL_DEBUG : 0) | (says_yes("TORCH_TPU_LAUNCH_BLOCKING") ? TT_CALL_WAIT : 0);
+    always = (says_yes("TORCH_TPU_ENABLE_DEBUG_CHECKS") ? TT_CALL_DEBUG : 0) |
+             (says_yes("TORCH_TPU_LAUNCH_BLOCKING") ? TT_CALL_WAIT : 0);
     atomic_store_explicit(&switches, always, memory_order_relaxed);
   }
   unsigned settings = tt_mode_settings();

@@ -1,9 +1,10 @@
 /* period.c: loops that nobody reads from: where they repeat.
  *
- * A training loop without a host read fills windows to their limit, and the limit falls somewhere else in the loop's body
- * each time: no window would ever be like another. So the operators of the last windows are kept as numbers; if their tail
- * is periodic, windows end at whole periods, or, where a period is longer than a window may be, at the same places of each.
- * A loop that is met again, after something else, is cut where it was cut last time: loops are known by their least rotation. */
+ * A training loop without a host read fills windows to their limit, and the limit falls somewhere else in the loop's
+ * body each time: no window would ever be like another. So the operators of the last windows are kept as numbers; if
+ * their tail is periodic, windows end at whole periods, or, where a period is longer than a window may be, at the same
+ * places of each. A loop that is met again, after something else, is cut where it was cut last time: loops are known by
+ * their least rotation. */
 #include <string.h>
 #include "graph/window.h"
 
@@ -18,8 +19,8 @@ void tt_period_note(tt_window *w) {
     w->history[w->n_history++] = (uint32_t)w->records.at[i].plan->words[0]; /* the operator's id */
 }
 
-/* The shortest period of the history's tail that it shows twice, by the failure function of the reversed history; of a known
- * one a shorter tail is enough. */
+/* The shortest period of the history's tail that it shows twice, by the failure function of the reversed history; of a
+ * known one a shorter tail is enough. */
 static uint32_t shortest(const tt_window *w) {
   uint32_t n = w->n_history;
   uint32_t *fail = tt_alloc((n + 1) * sizeof *fail);
@@ -59,7 +60,8 @@ static uint32_t since_start(tt_window *w, uint32_t period) {
   const uint32_t *last = w->history + w->n_history - period;
   uint32_t least = least_rotation(last, period), since = (period - least) % period;
   uint64_t loop = period;
-  for (uint32_t i = 0; i < period; i++) loop = (loop ^ last[(least + i) % period]) * 0x9E3779B97F4A7C15ull, loop ^= loop >> 29;
+  for (uint32_t i = 0; i < period; i++)
+    loop = (loop ^ last[(least + i) % period]) * 0x9E3779B97F4A7C15ull, loop ^= loop >> 29;
   tt_loop *known = &w->loops[loop % LOOPS];
   if (known->hash != loop) *known = (tt_loop){loop, since};
   return (since + period - known->start) % period;
@@ -72,6 +74,7 @@ uint32_t tt_period_cut(tt_window *w, uint32_t limit) {
   uint32_t at = since_start(w, period);
   uint32_t wanted = period < SHORT ? LARGE : MEDIUM;
   if (period <= limit) return (period >= wanted ? period : period * (wanted / period)) - at;
-  uint32_t pieces = (period + limit - 1) / limit, piece = (period + pieces - 1) / pieces, next = (at / piece + 1) * piece;
+  uint32_t pieces = (period + limit - 1) / limit, piece = (period + pieces - 1) / pieces,
+           next = (at / piece + 1) * piece;
   return (next < period ? next : period) - at;
 }

@@ -2,10 +2,10 @@
  *
  * Buckets are lists that grow at the head, so a reader needs no lock: it sees the list before or after an insertion.
  * Threads that miss on the same key wait for the one that builds it; different keys are built at the same time. Beyond
- * TORCH_TPU_PLANS, or where executables are too many, a quarter is taken out, those not found for longest, and freed with
- * their executables once no call that may have found them is under way (epoch.c) and no window has them; programs of windows
- * go with their plans. XLA's CPU client maps three pieces of memory for each part of an executable, and a process may have
- * some 65,000: beyond them mmap fails, and what loads code dies of it. */
+ * TORCH_TPU_PLANS, or where executables are too many, a quarter is taken out, those not found for longest, and freed
+ * with their executables once no call that may have found them is under way (epoch.c) and no window has them; programs
+ * of windows go with their plans. XLA's CPU client maps three pieces of memory for each part of an executable, and a
+ * process may have some 65,000: beyond them mmap fails, and what loads code dies of it. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +15,11 @@
 #include "hlo/foreign.h"
 #include "pjrt/counters.h"
 
-enum { BUCKETS = 1 << 16, PATIENCE = 32 /* plans built */, LARGEST_PART = 1 << 16 /* bytes: what is longer gains nothing by company */ };
+enum {
+  BUCKETS = 1 << 16,
+  PATIENCE = 32 /* plans built */,
+  LARGEST_PART = 1 << 16 /* bytes: what is longer gains nothing by company */
+};
 static _Atomic(tt_plan *) buckets[BUCKETS];
 static atomic_uint ever;         /* how many were built: the clock by which they grow old */
 static int64_t n_plans, n_dropped; /* in the table; freed before their time. Under the lock */
@@ -157,8 +161,8 @@ static int64_t maps_most(void) {
   return most;
 }
 
-/* Asked at each plan that is built; but loaded executables are looked at now and then: counting maps takes milliseconds, and
- * taking out plans does not help at once, nor where others hold what is too much. */
+/* Asked at each plan that is built; but loaded executables are looked at now and then: counting maps takes
+ * milliseconds, and taking out plans does not help at once, nor where others hold what is too much. */
 static bool too_many(void) {
   int64_t most = said("TORCH_TPU_PLANS"), loaded = said("TORCH_TPU_EXECUTABLES");
   if (most > 0 && n_plans > most) return true;
@@ -177,7 +181,8 @@ void tt_plans_count(int64_t *kept, int64_t *dropped) {
 
 /* ---- outputs: the bases they are kept in ---- */
 
-/* Dims of the base and, where it is dense, its order: base dim i is the output's dim perm[i]. Else false: a flat base. */
+/* Dims of the base and, where it is dense, its order: base dim i is the output's dim perm[i]. Else false: a flat base.
+ */
 static bool output_base(const tt_output *o, int64_t *dims, int *perm, int *rank) {
   if (tt_strides_dense(o->rank, o->sizes, o->strides, perm)) {
     *rank = o->rank;
@@ -206,14 +211,16 @@ static void *copy(tt_arena *a, const void *data, size_t bytes) {
 static bool set_type(tt_arena *a, tt_type *type, uint8_t dtype, int rank, const int64_t *dims) {
   int64_t n = 1;
   for (int i = 0; i < rank; i++) n *= dims[i];
-  *type = (tt_type){dtype, (uint8_t)rank, (n * tt_dtype_bits(dtype) + 7) / 8, copy(a, dims, (size_t)rank * sizeof *dims)};
+  *type =
+      (tt_type){dtype, (uint8_t)rank, (n * tt_dtype_bits(dtype) + 7) / 8, copy(a, dims, (size_t)rank * sizeof *dims)};
   return type->dims != NULL;
 }
 
 /* ---- building ---- */
 
 /* What the program gives back: outputs first, then the slots that were written. False if out of memory. */
-static bool collect_results(tt_trace *t, tt_plan *p, const tt_output *outputs, int n_outputs, hlo *values, hlo *results, int *donated_to) {
+static bool collect_results(tt_trace *t, tt_plan *p, const tt_output *outputs, int n_outputs, hlo *values, hlo *results,
+                            int *donated_to) {
   tt_arena *a = &p->arena;
   for (uint32_t i = 0; i < t->n_operands; i++) donated_to[i] = -1;
   for (int k = 0; k < n_outputs; k++) {
@@ -264,7 +271,8 @@ static bool collect_results(tt_trace *t, tt_plan *p, const tt_output *outputs, i
 static void program_of(tt_trace *t, tt_plan *p, const hlo *results, const int *donated_to, tt_error *err) {
   size_t length;
   const char *text = hlo_function(t->m, (int)p->n_results, results, &length, err);
-  bool alone = p->n_requirements || tt_options_owned(); /* windows look at no conditions, and have the client's options */
+  /* windows look at no conditions, and have the client's options */
+  bool alone = p->n_requirements || tt_options_owned();
   if (text && (length <= LARGEST_PART || t->call->variant->graph) && !alone) {
     p->function = copy(&p->arena, text, length);
     p->function_length = length;
@@ -320,7 +328,8 @@ static tt_plan *plan_of_trace(tt_trace *t, const tt_output *outputs, int n_outpu
   if (call->n_symbols) p->shapes = copy(&arena, call->shapes, (size_t)n_outputs * sizeof *p->shapes);
   hlo *results = tt_arena_alloc(&arena, (most + 1) * sizeof *results);
   int *donated_to = tt_arena_alloc(&arena, (t->n_operands + 1) * sizeof *donated_to);
-  bool made = (p->shapes || !(call->grows || call->n_symbols)) && p->words && p->operands && p->donate && p->types && p->destinations && p->outputs && p->bases && results && donated_to;
+  bool made = (p->shapes || !(call->grows || call->n_symbols)) && p->words && p->operands && p->donate && p->types &&
+              p->destinations && p->outputs && p->bases && results && donated_to;
   p->arena = arena; /* from here on allocations go there */
   if (!made || !collect_results(t, p, outputs, n_outputs, values, results, donated_to)) {
     hlo_get_error(t->m, err);

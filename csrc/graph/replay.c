@@ -1,7 +1,7 @@
 /* replay.c: a window's records one after another, each by its own executable, as Strict mode would have run them.
  *
- * For windows seen for the first time, those that never repeat, and those whose program is being compiled. A value is let
- * go by its last reader, so that memory is reused as it would have been; records that nobody needs are left out. */
+ * For windows seen for the first time, those that never repeat, and those whose program is being compiled. A value is
+ * let go by its last reader, so that memory is reused as it would have been; records that nobody needs are left out. */
 #include "graph/window.h"
 #include "pjrt/counters.h"
 
@@ -23,7 +23,8 @@ static tt_code replay_one(tt_window *w, const tt_record *r, tt_buffer **args, tt
     else v->buffer = NULL;
   }
   tt_code code = !e || n < p->n_operands ? err->code
-                 : tt_executable_run(e, w->device, r->name, (int)n, args, p->donate, (int)p->n_results, p->types, outs, err);
+                                         : tt_executable_run(e, w->device, r->name, (int)n, args, p->donate,
+                                                             (int)p->n_results, p->types, outs, err);
   while (n > 0) tt_buffer_release(args[--n]);
   if (code) return code;
   tt_tally(executions, 1);

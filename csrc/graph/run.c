@@ -48,7 +48,8 @@ static tt_buffer *operand(const tt_plan *p, const tt_call *call, const tt_operan
   if (!s) return tt_number_buffer(call->client, call->device, o, tt_operand_number(call, o, seed, offset), err);
   tt_buffer *b = tt_storage_try_take(s, donate, lent);
   if (!b && !*lent && s->lost) tt_window_failure(call->device, err);
-  else if (!b && !*lent) tt_fail(err, TT_FAILED_PRECONDITION, p->name, "another thread emptied an operand at the same time");
+  else if (!b && !*lent)
+    tt_fail(err, TT_FAILED_PRECONDITION, p->name, "another thread emptied an operand at the same time");
   return b;
 }
 
@@ -97,7 +98,8 @@ tt_code tt_plan_run(const tt_plan *p, const tt_call *call, tt_storage **results,
   tt_error local;
   if (!err) err = &local;
   err->code = TT_OK;
-  if (p->function && (tt_get_mode() == TT_MODE_FUSE || tt_join_takes(p, call))) return tt_window_record(p, call, results, err);
+  if (p->function && (tt_get_mode() == TT_MODE_FUSE || tt_join_takes(p, call)))
+    return tt_window_record(p, call, results, err);
   if (p->n_operands > INLINE || p->n_results > INLINE) {
     heap = tt_alloc((p->n_operands + p->n_results) * sizeof *heap);
     if (!heap) return tt_no_memory(err, (p->n_operands + p->n_results) * sizeof *heap);
@@ -114,16 +116,18 @@ tt_code tt_plan_run(const tt_plan *p, const tt_call *call, tt_storage **results,
       n++;
       continue;
     }
-    if (lent && lent_here(p, call, n)) tt_fail(err, TT_UNIMPLEMENTED, p->name, "the program holds on to a tensor that it also writes");
+    if (lent && lent_here(p, call, n))
+      tt_fail(err, TT_UNIMPLEMENTED, p->name, "the program holds on to a tensor that it also writes");
     if (!lent || err->code) goto failed;
-    give_back(p, call, args, n); /* a window or another thread is to fill an operand: wait for it with nothing in hand */
+    /* a window or another thread is to fill an operand: wait for it with nothing in hand */
+    give_back(p, call, args, n);
     for (n = 0; n < p->n_operands; n++)
       if (tt_operand_storage(call, &p->operands[n])) tt_storage_settle(tt_operand_storage(call, &p->operands[n]));
     n = 0;
     sched_yield();
   }
-  if (executable &&
-      tt_executable_run(executable, call->device, call->place ? call->place : p->name, (int)n, args, p->donate, (int)p->n_results, p->types, outs, err))
+  if (executable && tt_executable_run(executable, call->device, call->place ? call->place : p->name, (int)n, args,
+                                      p->donate, (int)p->n_results, p->types, outs, err))
     goto failed;
   tt_tally(executions, executable != NULL);
   uint32_t n_results = p->n_results;

@@ -10,7 +10,13 @@
 
 tt_dtype tt_scalar_carrier(tt_dtype t) {
   switch (t) {
-    case TT_F16: case TT_BF16: case TT_F8E4M3FN: case TT_F8E5M2: case TT_F8E4M3FNUZ: case TT_F8E5M2FNUZ: case TT_F8E8M0FNU:
+    case TT_F16:
+    case TT_BF16:
+    case TT_F8E4M3FN:
+    case TT_F8E5M2:
+    case TT_F8E4M3FNUZ:
+    case TT_F8E5M2FNUZ:
+    case TT_F8E8M0FNU:
     case TT_F4E2M1FN: return TT_F32;
     default: return t;
   }

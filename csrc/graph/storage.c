@@ -1,7 +1,7 @@
 /* storage.c: what tensors alias: one dense base buffer and the shape it is kept in.
  *
- * Buffers are immutable; writing makes a new base and swaps it in under the storage's lock, so every alias sees it and a
- * reader on another thread gets either. Records come from a pool: a tensor made and dropped costs no malloc. */
+ * Buffers are immutable; writing makes a new base and swaps it in under the storage's lock, so every alias sees it and
+ * a reader on another thread gets either. Records come from a pool: a tensor made and dropped costs no malloc. */
 #include <sched.h>
 #include <string.h>
 #include <time.h>
@@ -34,7 +34,8 @@ static bool over_limit(int device, size_t bytes, tt_error *err) {
   tt_memory m;
   tt_memory_get(device, &m);
   if (m.live_bytes + (int64_t)bytes <= limit) return false;
-  tt_fail(err, TT_RESOURCE_EXHAUSTED, "", "TPU out of memory. Tried to allocate %.2f MiB on tpu:%d, of which this process may use %.2f MiB",
+  tt_fail(err, TT_RESOURCE_EXHAUSTED, "",
+          "TPU out of memory. Tried to allocate %.2f MiB on tpu:%d, of which this process may use %.2f MiB",
           (double)bytes / 1048576, device, (double)limit / 1048576);
   return true;
 }
@@ -205,9 +206,11 @@ void tt_storage_put_padded(tt_storage *s, tt_buffer *b, uint32_t padded) {
 
 tt_code tt_storage_set(tt_storage *s, tt_buffer *b, tt_error *err) {
   tt_code code = TT_OK;
-  if (tt_storage_is_traced(s)) code = tt_fail(err, TT_FAILED_PRECONDITION, "", "a value being traced cannot be replaced");
+  if (tt_storage_is_traced(s))
+    code = tt_fail(err, TT_FAILED_PRECONDITION, "", "a value being traced cannot be replaced");
   else if (tt_buffer_bytes(b) < s->bytes)
-    code = tt_fail(err, TT_INVALID_ARGUMENT, "", "expected a buffer of %zu bytes, got %zu", s->bytes, tt_buffer_bytes(b));
+    code =
+        tt_fail(err, TT_INVALID_ARGUMENT, "", "expected a buffer of %zu bytes, got %zu", s->bytes, tt_buffer_bytes(b));
   if (code) {
     tt_buffer_release(b);
     return code;
@@ -237,8 +240,10 @@ static void copy_counted(char *dst, const char *src, size_t width, int rank, con
 }
 
 tt_code tt_storage_to_host(tt_storage *s, void *dst, size_t bytes, tt_error *err) {
-  if (s->escaped) return tt_fail(err, TT_FAILED_PRECONDITION, "", "a tensor made while tracing was used after the trace had ended");
-  if (s->trace) return tt_fail(err, TT_FAILED_PRECONDITION, "", "the values of a tensor being traced are not known yet");
+  if (s->escaped)
+    return tt_fail(err, TT_FAILED_PRECONDITION, "", "a tensor made while tracing was used after the trace had ended");
+  if (s->trace)
+    return tt_fail(err, TT_FAILED_PRECONDITION, "", "the values of a tensor being traced are not known yet");
   if (bytes != s->bytes) return tt_fail(err, TT_INVALID_ARGUMENT, "", "expected %zu bytes, got %zu", s->bytes, bytes);
   tt_buffer *b = tt_storage_take_reference(s);
   if (!b && s->lost) return tt_window_failure(s->device, err);
@@ -290,7 +295,8 @@ tt_code tt_storage_resize(tt_storage *s, size_t bytes, tt_error *err) {
     char *host = tt_alloc(larger);
     if (!host) return tt_no_memory(err, larger);
     tt_code code = tt_storage_to_host(s, host, s->bytes, err);
-    if (!code && !(fresh = tt_buffer_from_host(s->client, s->device, dtype, 1, dims, host, err))) code = err ? err->code : TT_INTERNAL;
+    if (!code && !(fresh = tt_buffer_from_host(s->client, s->device, dtype, 1, dims, host, err)))
+      code = err ? err->code : TT_INTERNAL;
     tt_free(host);
     if (code) return code;
   }

@@ -1,7 +1,8 @@
 /* trace.c: several calls as one program: what decompositions and captured graphs are lowered by.
  *
- * The arguments of the outermost call are handed to the decompose function as shadows: tensors over traced storages that
- * start as dense copies of what the call's tensors hold. Whatever runs on this thread meanwhile adds to the program. */
+ * The arguments of the outermost call are handed to the decompose function as shadows: tensors over traced storages
+ * that start as dense copies of what the call's tensors hold. Whatever runs on this thread meanwhile adds to the
+ * program. */
 #include <string.h>
 #include "graph/graph.h"
 #include "hlo/share.h"
@@ -103,7 +104,8 @@ tt_code tt_trace_call(tt_trace *t, const tt_call *call, const tt_output *outputs
   return code;
 }
 
-tt_storage *tt_trace_constant(tt_trace *t, tt_dtype dtype, int rank, const int64_t *dims, const void *data, tt_error *err) {
+tt_storage *tt_trace_constant(tt_trace *t, tt_dtype dtype, int rank, const int64_t *dims, const void *data,
+                              tt_error *err) {
   hlo v = hlo_array(t->m, dtype, rank, dims, data);
   if (v) return tt_trace_storage(t, v, err);
   module_error(t, err);
@@ -156,7 +158,8 @@ static bool shadow_args(tt_trace *t, const tt_arg *args, int n, tt_arg *out, sha
     }
     bool number = t->call->variant->graph && args[i].tag == TT_ARG_HOST;
     if (args[i].tag != TT_ARG_TENSOR && !number) continue;
-    /* One for each argument, also where two are the same view: offsets are not part of the key, so the next call's differ. */
+    /* One for each argument, also where two are the same view: offsets are not part of the key, so the next call's
+     * differ. */
     shadow *s = &shadows[*n_shadows];
     *s = number ? (shadow){NULL, make_number(t, &args[i])} : (shadow){args[i].tensor, make_shadow(t, args[i].tensor)};
     if (!s->tensor) return false;
@@ -191,7 +194,8 @@ static void run_decompose(tt_trace *t, const tt_variant *v, const tt_arg *args, 
 static bool any_sized(const tt_arg *args, int n) {
   for (int i = 0; i < n; i++) {
     if (args[i].tag == TT_ARG_LIST && any_sized(args[i].list, (int)args[i].count)) return true;
-    if (args[i].tag == TT_ARG_TENSOR && args[i].tensor->storage->trace && hlo_is_sized(args[i].tensor->storage->traced)) return true;
+    if (args[i].tag == TT_ARG_TENSOR && args[i].tensor->storage->trace && hlo_is_sized(args[i].tensor->storage->traced))
+      return true;
   }
   return false;
 }
@@ -214,9 +218,11 @@ void tt_trace_decompose(tt_trace *t, const tt_call *call, const tt_output *outpu
     if (outputs[k].defined && results[k].storage && !hlo_failed(t->m)) {
       t->depth++; /* results are the trace's, not the call's */
       uint8_t rank = results[k].rank;
-      bool same = rank == outputs[k].rank && (!rank || !memcmp(results[k].sizes, outputs[k].sizes, rank * sizeof *results[k].sizes));
-      values[k] = same ? hlo_convert(t->m, tt_trace_read(t, &results[k]), outputs[k].dtype)
-                       : hlo_fail(t->m, TT_UNIMPLEMENTED, "result %d of the decomposition has other sizes than torch says", k);
+      bool same = rank == outputs[k].rank &&
+                  (!rank || !memcmp(results[k].sizes, outputs[k].sizes, rank * sizeof *results[k].sizes));
+      values[k] =
+          same ? hlo_convert(t->m, tt_trace_read(t, &results[k]), outputs[k].dtype)
+               : hlo_fail(t->m, TT_UNIMPLEMENTED, "result %d of the decomposition has other sizes than torch says", k);
       t->depth--;
     }
     tt_storage_release(results[k].storage);

@@ -1,9 +1,9 @@
 /* window.c: DeferAndFuse: calls are written down, and run together when somebody looks.
  *
- * One window a device, under its lock, for all threads: forward on one thread and backward on autograd's are one program.
- * A call that is recorded gets its results at once, storages that are pending; numbers and random states are taken now,
- * so that a later draw or a changed offset is in order. What a record reads is known by value: an input's buffer is held
- * from the moment it is read, so nothing that happens to its storage later changes what was meant. */
+ * One window a device, under its lock, for all threads: forward on one thread and backward on autograd's are one
+ * program. A call that is recorded gets its results at once, storages that are pending; numbers and random states are
+ * taken now, so that a later draw or a changed offset is in order. What a record reads is known by value: an input's
+ * buffer is held from the moment it is read, so nothing that happens to its storage later changes what was meant. */
 #include <sched.h>
 #include <string.h>
 #include "graph/window.h"
@@ -54,7 +54,8 @@ static void tell_loss(const tt_window *w, tt_error *err) {
 /* ---- values ---- */
 enum { LENT = NO_VALUE - 1 };
 
-/* What s stands for at this point of the window; LENT if that is to be waited for, NO_VALUE, with err set, if it has nothing. */
+/* What s stands for at this point of the window; LENT if that is to be waited for, NO_VALUE, with err set, if it has
+ * nothing. */
 static uint32_t value_of(tt_window *w, tt_storage *s, tt_error *err) {
   tt_window *in = atomic_load_explicit(&s->window, memory_order_relaxed);
   if (in == w) return w->pending.at[s->place].value;
@@ -83,8 +84,10 @@ static void defer(tt_window *w, tt_storage *s, uint32_t value, uint32_t padded) 
     if (s->padded != padded) s->padded = padded;
     return;
   }
-  uint32_t origin = s->filling == w->serial && s->buffer && w->values.at[s->place].buffer == s->buffer ? s->place : NO_VALUE;
-  w->pending.at[w->pending.n] = (tt_pending){.storage = tt_storage_retain(s), .value = value, .origin = origin, .padded = s->padded};
+  uint32_t origin =
+      s->filling == w->serial && s->buffer && w->values.at[s->place].buffer == s->buffer ? s->place : NO_VALUE;
+  w->pending.at[w->pending.n] =
+      (tt_pending){.storage = tt_storage_retain(s), .value = value, .origin = origin, .padded = s->padded};
   if (s->padded != padded) s->padded = padded; /* calls look at it without the lock */
   s->place = w->pending.n++;
   s->filling = 0;
@@ -117,7 +120,8 @@ tt_code tt_window_record(const tt_plan *p, const tt_call *call, tt_storage **res
   if (tt_plan_make_results(p, call, results, err)) goto failed;
 again:
   pthread_mutex_lock(&w->lock);
-  if (call->variant->graph && tt_join_holds(w, p)) { /* a graph is as long as many operators, so several of one are a loop */
+  /* a graph is as long as many operators, so several of one are a loop */
+  if (call->variant->graph && tt_join_holds(w, p)) {
     tt_error ignored;                                /* what fails is told by who reads what it was to fill */
     tt_window_flush(w, TT_FLUSH_FULL, &ignored);
   }
@@ -147,7 +151,11 @@ again:
   for (uint32_t i = 0; i < p->n_operands; i++)
     if (!tt_operand_is_value(&p->operands[i]))
       w->numbers.at[w->numbers.n++] = tt_operand_number(call, &p->operands[i], seed, offset);
-  w->records.at[w->records.n++] = (tt_record){.plan = p, .name = call->place ? call->place : p->name, .wires = wires, .numbers = numbers, .first_result = w->values.n};
+  w->records.at[w->records.n++] = (tt_record){.plan = p,
+                                              .name = call->place ? call->place : p->name,
+                                              .wires = wires,
+                                              .numbers = numbers,
+                                              .first_result = w->values.n};
   mix(&w->hash, (uintptr_t)p);
   mix(&w->skeleton, call->variant->id);
   for (uint32_t i = wires; i < w->wires.n; i++) mix(&w->hash, w->wires.at[i]);
@@ -218,8 +226,8 @@ static void mark(tt_window *w) {
   }
 }
 
-/* A pending storage lets go of the buffer that its value replaces, so that a program may reuse the memory; the window has it
- * still, as the value it came from. */
+/* A pending storage lets go of the buffer that its value replaces, so that a program may reuse the memory; the window
+ * has it still, as the value it came from. */
 static void let_go(tt_window *w) {
   for (uint32_t i = 0; i < w->pending.n; i++) {
     tt_pending *p = &w->pending.at[i];
@@ -243,8 +251,8 @@ static void settle(tt_window *w, bool failed) {
   }
 }
 
-/* Where the next window ends. A loop that is read from now and then is cut as one that never is, if the window holds it twice
- * or windows of it were full. True if this one is full and was not cut that way yet. */
+/* Where the next window ends. A loop that is read from now and then is cut as one that never is, if the window holds it
+ * twice or windows of it were full. True if this one is full and was not cut that way yet. */
 static bool choose_cut(tt_window *w, tt_flush_reason reason) {
   uint32_t before = w->cut, period = w->period;
   bool is_full = reason == TT_FLUSH_FULL;

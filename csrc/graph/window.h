@@ -2,8 +2,8 @@
  * period.c and join.c.
  *
  * A window is straight-line code over values that are written once: inputs (buffers that were there) and results of
- * records (plans with their operands). A storage that a record writes is pending: it stands for one value, its buffer is
- * stale until the window is flushed. Everything in a window is under its lock. */
+ * records (plans with their operands). A storage that a record writes is pending: it stands for one value, its buffer
+ * is stale until the window is flushed. Everything in a window is under its lock. */
 #ifndef TT_WINDOW_H
 #define TT_WINDOW_H
 #include <pthread.h>
@@ -20,7 +20,7 @@ typedef struct tt_value {
 typedef struct tt_record {
   const tt_plan *plan;
   const char *name;       /* for failures: the call's place or its operator */
-  uint32_t wires;         /* first of its entries in wires: a value for each operand that is one, then one for each result */
+  uint32_t wires; /* first of its entries in wires: a value for each operand that is one, then one for each result */
   uint32_t numbers;       /* first of its numbers: one for each other operand */
   uint32_t first_result;  /* the value of result 0; the others follow */
   bool needed;            /* while flushing */
@@ -72,8 +72,8 @@ void tt_join_ended(tt_window *w); /* under its lock, while it still has its reco
 
 /* ---- fuse.c: windows that repeat become one executable ---- */
 typedef struct tt_program tt_program;
-/* The program for the window as marked, if it is ready to run; else NULL: replay. May compile. passing: the window is a piece
- * of a loop, and the next will end elsewhere in it. */
+/* The program for the window as marked, if it is ready to run; else NULL: replay. May compile. passing: the window is a
+ * piece of a loop, and the next will end elsewhere in it. */
 tt_program *tt_program_for(tt_window *w, bool passing);
 tt_code tt_program_run(tt_program *p, tt_window *w, tt_error *err); /* fills the values that are needed after it */
 void tt_programs_let_go(void); /* of plans that are out and not held: the programs go, or the plans are held */
@@ -83,7 +83,8 @@ void tt_programs_clear(void); /* gives back what is kept of them; while no call 
 tt_code tt_window_replay(tt_window *w, tt_error *err);
 
 /* ---- period.c: where a loop without reads repeats ---- */
-/* How many records a window of periods should have: of short ones, and of others, whose programs take longer to compile. */
+/* How many records a window of periods should have: of short ones, and of others, whose programs take longer to
+ * compile. */
 enum { HISTORY = 1 << 14, LARGE = 256, MEDIUM = 64, SHORT = 8 };
 void tt_period_note(tt_window *w);                       /* appends the window's operators to the history */
 /* After how many records the next window should end, 0: unknown. Sets w->period, but for that. */

@@ -1,12 +1,14 @@
 /* collective.c: operations between the replicas of a program, each of which holds a part of the data.
  *
- * A program names its replicas by number. Groups partition all of them, and each replica works with those of its group, in the
- * group's order; so every group is listed, not only that of one replica. Sizes are those of one replica's tensors. */
+ * A program names its replicas by number. Groups partition all of them, and each replica works with those of its group,
+ * in the group's order; so every group is listed, not only that of one replica. Sizes are those of one replica's
+ * tensors. */
 #include "hlo/module.h"
 
 static bool check_groups(hlo_module *m, const char *op, const hlo_groups *g) {
   if (g->count > 0 && g->size > 0) return true;
-  hlo_fail(m, TT_INTERNAL, "hlo %s: expected a group or more, got %lld of %lld", op, (long long)g->count, (long long)g->size);
+  hlo_fail(m, TT_INTERNAL, "hlo %s: expected a group or more, got %lld of %lld", op, (long long)g->count,
+           (long long)g->size);
   return false;
 }
 
@@ -51,8 +53,8 @@ static hlo resized(hlo_module *m, const char *op, hlo x, int larger, int smaller
   if (larger >= 0) dims[larger] *= g->size;
   if (smaller >= 0) {
     if (dims[smaller] % g->size)
-      return hlo_fail(m, TT_INTERNAL, "hlo %s: dim %d of size %lld is not divisible by %lld", op, smaller, (long long)dims[smaller],
-                      (long long)g->size);
+      return hlo_fail(m, TT_INTERNAL, "hlo %s: dim %d of size %lld is not divisible by %lld", op, smaller,
+                      (long long)dims[smaller], (long long)g->size);
     dims[smaller] /= g->size;
   }
   return hlo_new(m, x->dtype, x->rank, dims);
@@ -70,7 +72,8 @@ hlo hlo_reduce_scatter(hlo_module *m, const char *op, hlo x, int dim, const hlo_
 }
 
 /* An operation without a body. */
-static hlo moving(hlo_module *m, const char *name, hlo x, hlo r, const hlo_groups *g, const char *const *names, const int64_t *values) {
+static hlo moving(hlo_module *m, const char *name, hlo x, hlo r, const hlo_groups *g, const char *const *names,
+                  const int64_t *values) {
   if (!r) return NULL;
   hlo_open_generic(m, name, 1, &r, 1, &x);
   hlo_put(m, " {");
@@ -84,15 +87,16 @@ static hlo moving(hlo_module *m, const char *name, hlo x, hlo r, const hlo_group
 hlo hlo_all_gather(hlo_module *m, hlo x, int dim, const hlo_groups *g) {
   if (!hlo_ready(m, "all_gather", 1, &x) || !check_groups(m, "all_gather", g)) return NULL;
   if (!hlo_check_dim(m, "all_gather", dim, x->rank)) return NULL;
-  return moving(m, "all_gather", x, resized(m, "all_gather", x, dim, -1, g), g, (const char *[]){"all_gather_dim", NULL},
-                (int64_t[]){dim});
+  return moving(m, "all_gather", x, resized(m, "all_gather", x, dim, -1, g), g,
+                (const char *[]){"all_gather_dim", NULL}, (int64_t[]){dim});
 }
 
 hlo hlo_all_to_all(hlo_module *m, hlo x, int split, int concat, const hlo_groups *g) {
   if (!hlo_ready(m, "all_to_all", 1, &x) || !check_groups(m, "all_to_all", g)) return NULL;
   if (!hlo_check_dim(m, "all_to_all", split, x->rank) || !hlo_check_dim(m, "all_to_all", concat, x->rank)) return NULL;
   return moving(m, "all_to_all", x, resized(m, "all_to_all", x, concat, split, g), g,
-                (const char *[]){"split_dimension", "concat_dimension", "split_count", NULL}, (int64_t[]){split, concat, g->size});
+                (const char *[]){"split_dimension", "concat_dimension", "split_count", NULL},
+                (int64_t[]){split, concat, g->size});
 }
 
 hlo hlo_collective_broadcast(hlo_module *m, hlo x, const hlo_groups *g) {

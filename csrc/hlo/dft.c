@@ -1,10 +1,10 @@
 /* dft.c: discrete Fourier transforms out of matrix products, for TPUs, which have none of 64-bit numbers.
  *
  * A length with a divisor f of moderate size is f transforms of the rest (Cooley and Tukey 1965): one product with the
- * f x f matrix of roots of unity, a factor for each element, and the transform of what is left. A length that has only large
- * prime factors is a convolution with a chirp (Bluestein 1970), whose own transforms have a power of two as length: so nothing
- * ever takes memory of length squared, which libtpu's own transform of a large prime does. Roots are computed in f64, their
- * exponents as integers below the length. Complex numbers are pairs of floats throughout. */
+ * f x f matrix of roots of unity, a factor for each element, and the transform of what is left. A length that has only
+ * large prime factors is a convolution with a chirp (Bluestein 1970), whose own transforms have a power of two as
+ * length: so nothing ever takes memory of length squared, which libtpu's own transform of a large prime does. Roots are
+ * computed in f64, their exponents as integers below the length. Complex numbers are pairs of floats throughout. */
 #include "hlo/module.h"
 
 enum { LARGEST_MATRIX = 128, LARGEST_PRIME = 1024 };
@@ -20,7 +20,8 @@ static pair times(hlo_module *m, pair a, pair b) {
 
 /* exp(sign 2 pi i e / n) of integers e, as pairs of t. */
 static pair roots(hlo_module *m, hlo e, int64_t n, int sign, tt_dtype t) {
-  hlo angle = hlo_binary_scalar(m, "multiply", hlo_convert(m, e, TT_F64), sign * 2 * 3.14159265358979323846 / (double)n);
+  hlo angle =
+      hlo_binary_scalar(m, "multiply", hlo_convert(m, e, TT_F64), sign * 2 * 3.14159265358979323846 / (double)n);
   return (pair){hlo_convert(m, hlo_unary(m, "cosine", angle), t), hlo_convert(m, hlo_unary(m, "sine", angle), t)};
 }
 
@@ -116,7 +117,8 @@ static pair by_chirp(hlo_module *m, pair x, int sign) {
   pair y = transform(m, times(m, a, b), -sign);
   y = (pair){hlo_slice_dim(m, y.re, 1, 0, n, 1), hlo_slice_dim(m, y.im, 1, 0, n, 1)};
   y = times(m, y, own);
-  return (pair){hlo_binary_scalar(m, "divide", y.re, (double)length), hlo_binary_scalar(m, "divide", y.im, (double)length)};
+  return (pair){hlo_binary_scalar(m, "divide", y.re, (double)length),
+                hlo_binary_scalar(m, "divide", y.im, (double)length)};
 }
 
 static pair transform(hlo_module *m, pair x, int sign) {

@@ -9,15 +9,29 @@ static tt_dtype real_of(tt_dtype t) { return t == TT_C64 ? TT_F32 : t == TT_C128
 static bool is_complex(tt_dtype t) { return t == TT_C64 || t == TT_C128; }
 static bool is_floating(tt_dtype t) { return (t >= TT_F16 && t <= TT_F64) || (t >= TT_F8E4M3FN && t <= TT_F4E2M1FN); }
 
-/* Whether an operation is defined for a dtype. A plugin would refuse the program, but only when it is compiled, which may
- * be long after the call. */
+/* Whether an operation is defined for a dtype. A plugin would refuse the program, but only when it is compiled, which
+ * may be long after the call. */
 static bool defined_for(const char *op, tt_dtype t) {
   static const char *const of_bits[] = {"and", "or", "xor", "not", /* these take bools too */
                                         "shift_left", "shift_right_logical", "shift_right_arithmetic", "popcnt",
                                         "count_leading_zeros"};
-  static const char *const of_reals[] = {"exponential", "exponential_minus_one", "log", "log_plus_one", "logistic", "sqrt",
-                                         "rsqrt", "cbrt", "sine", "cosine", "tan", "tanh", "floor", "ceil",
-                                         "round_nearest_even", "round_nearest_afz", "atan2"};
+  static const char *const of_reals[] = {"exponential",
+                                         "exponential_minus_one",
+                                         "log",
+                                         "log_plus_one",
+                                         "logistic",
+                                         "sqrt",
+                                         "rsqrt",
+                                         "cbrt",
+                                         "sine",
+                                         "cosine",
+                                         "tan",
+                                         "tanh",
+                                         "floor",
+                                         "ceil",
+                                         "round_nearest_even",
+                                         "round_nearest_afz",
+                                         "atan2"};
   bool inexact = is_floating(t) || is_complex(t);
   for (size_t i = 0; i < sizeof of_bits / sizeof *of_bits; i++)
     if (!strcmp(op, of_bits[i])) return !inexact && (i < 4 || t != TT_BOOL);
@@ -202,7 +216,8 @@ hlo hlo_convert(hlo_module *m, hlo x, tt_dtype t) {
   if (!hlo_ready_sized(m, "convert", 1, &x)) return NULL;
   if (x->dtype == t) return x;
   if (x->dtype == TT_F4X2 || t == TT_F4X2)
-    return hlo_fail(m, TT_UNIMPLEMENTED, "%s is packed and not converted to %s", tt_dtype_name((tt_dtype)x->dtype), tt_dtype_name(t));
+    return hlo_fail(m, TT_UNIMPLEMENTED, "%s is packed and not converted to %s", tt_dtype_name((tt_dtype)x->dtype),
+                    tt_dtype_name(t));
   if (t == TT_BOOL) return hlo_compare(m, "NE", x, hlo_float(m, x->dtype, 0));
   if (is_complex(x->dtype) && !is_complex(t)) return hlo_convert(m, hlo_unary(m, "real", x), t);
   if (is_complex(t) && !is_complex(x->dtype)) {

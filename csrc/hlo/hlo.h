@@ -19,9 +19,10 @@ typedef const hlo_value *hlo;
 
 hlo_module *hlo_module_create(tt_error *err);
 void hlo_module_destroy(hlo_module *m); /* accepts NULL */
-/* Says that a TPU will run the program: what TPUs lack (quotients, products of matrices and convolutions of 64-bit integers,
- * convolutions of volumes by dilated kernels, Fourier transforms of f64 and of large primes) is written by means of what they have. Such a program runs anywhere, only
- * slower than with a CPU's own operations. For a module that is empty still. */
+/* Says that a TPU will run the program: what TPUs lack (quotients, products of matrices and convolutions of 64-bit
+ * integers, convolutions of volumes by dilated kernels, Fourier transforms of f64 and of large primes) is written by
+ * means of what they have. Such a program runs anywhere, only slower than with a CPU's own operations. For a module
+ * that is empty still. */
 void hlo_lower_for_tpu(hlo_module *m);
 void *hlo_alloc(hlo_module *m, size_t bytes); /* from the arena, zeroed; NULL sticks an error */
 /* Sticks an error (the first wins); returns NULL so that builders can return it. */
@@ -140,7 +141,8 @@ typedef struct hlo_scatter_dims {
 /* op: as hlo_reduce, or "replace". Indices out of range write nothing. */
 hlo hlo_scatter(hlo_module *m, const char *op, hlo x, hlo indices, hlo updates, const hlo_scatter_dims *d);
 
-/* ---- between the replicas of a program (collective.c) ---- ids: count rows of size replicas, which are all there are */
+/* ---- between the replicas of a program (collective.c) ---- ids: count rows of size replicas, which are all there are
+ */
 typedef struct hlo_groups { int64_t count, size; const int64_t *ids; } hlo_groups;
 hlo hlo_all_reduce(hlo_module *m, const char *op /* as hlo_reduce */, hlo x, const hlo_groups *g);
 hlo hlo_reduce_scatter(hlo_module *m, const char *op, hlo x, int dim, const hlo_groups *g);
@@ -169,12 +171,15 @@ hlo hlo_convolution(hlo_module *m, hlo x, hlo kernel, const hlo_conv_dims *d, in
 void hlo_set_sizes(hlo_module *m, hlo (*size)(void *user, int symbol), void *user);
 hlo hlo_mark(hlo_module *m, hlo x, const uint8_t *symbols); /* x, with these marks: x->rank entries */
 bool hlo_is_sized(hlo x); /* has a marked dim */
-/* A dim's symbol may stand for several dims that a reshape has made one: row-major, each with a symbol of its own or 0. */
+/* A dim's symbol may stand for several dims that a reshape has made one: row-major, each with a symbol of its own or 0.
+ */
 enum { HLO_FACTORS = 8 };
 typedef struct hlo_factor { int64_t extent; uint8_t symbol; } hlo_factor;
 bool hlo_is_composite(uint8_t symbol);
-int hlo_factors(const hlo_module *m, int64_t dim, uint8_t symbol, hlo_factor *out); /* of a dim: at most HLO_FACTORS; returns how many */
-bool hlo_compose(hlo_module *m, int n, const hlo_factor *factors, uint8_t *symbol); /* the other way. False with an error */
+/* of a dim: at most HLO_FACTORS; returns how many */
+int hlo_factors(const hlo_module *m, int64_t dim, uint8_t symbol, hlo_factor *out);
+/* the other way. False with an error */
+bool hlo_compose(hlo_module *m, int n, const hlo_factor *factors, uint8_t *symbol);
 int hlo_composed(const hlo_module *m); /* how often that was asked for */
 /* x with fill, rank 0, in all that does not count along dims; x itself if that is nothing. */
 hlo hlo_mask(hlo_module *m, hlo x, int n_dims, const int *dims, hlo fill);

@@ -1,9 +1,9 @@
 /* integer64.c: what TPUs do not do with 64-bit integers, by what they do: quotients and matrix products.
  *
- * libtpu refuses the products and takes up to a minute to compile one quotient, for it writes out all 64 steps of a long
- * division. A quotient here is a loop that takes off estimates in f32, each of 16 bits and never too large, so it is exact
- * whatever the estimates' rounding; a product of matrices is elementwise products and their sums, which XLA fuses. All wrap
- * modulo 2^64. */
+ * libtpu refuses the products and takes up to a minute to compile one quotient, for it writes out all 64 steps of a
+ * long division. A quotient here is a loop that takes off estimates in f32, each of 16 bits and never too large, so it
+ * is exact whatever the estimates' rounding; a product of matrices is elementwise products and their sums, which XLA
+ * fuses. All wrap modulo 2^64. */
 #include "hlo/module.h"
 
 bool hlo_wide_integer(const hlo_module *m, tt_dtype t) { return m->for_tpu && (t == TT_I64 || t == TT_U64); }
@@ -21,7 +21,8 @@ static void some_left(hlo_module *m, const hlo *a, hlo *r, void *user) { /* (quo
 
 static void take_off(hlo_module *m, const hlo *a, hlo *r, void *user) {
   const division *d = user;
-  hlo share = hlo_binary(m, "divide", hlo_convert(m, a[1], TT_F32), d->approximate); /* less what three roundings may add */
+  /* less what three roundings may add */
+  hlo share = hlo_binary(m, "divide", hlo_convert(m, a[1], TT_F32), d->approximate);
   hlo estimate = hlo_convert(m, hlo_binary_scalar(m, "multiply", share, 1 - 0x1p-16), TT_U64);
   estimate = hlo_binary(m, "maximum", estimate, hlo_int(m, TT_U64, 1));
   estimate = hlo_select(m, hlo_compare(m, "GE", a[1], d->divisor), estimate, hlo_int(m, TT_U64, 0));
@@ -51,9 +52,10 @@ hlo hlo_quotient64(hlo_module *m, hlo a, hlo b) {
 
 /* ---- products of matrices ---- */
 
-/* x with its batch dims first, its contracted dims last, repeated over wide's dims; free dims go to [at, at + how many). */
-static hlo spread(hlo_module *m, hlo x, int n_batch, const int *batch, int n_contract, const int *contract, int at, int rank,
-                  const int64_t *wide) {
+/* x with its batch dims first, its contracted dims last, repeated over wide's dims; free dims go to [at, at + how
+ * many). */
+static hlo spread(hlo_module *m, hlo x, int n_batch, const int *batch, int n_contract, const int *contract, int at,
+                  int rank, const int64_t *wide) {
   int perm[HLO_MAX_RANK], where[HLO_MAX_RANK], n = 0;
   bool used[HLO_MAX_RANK] = {false};
   for (int i = 0; i < n_contract; i++) used[contract[i]] = true;
@@ -84,7 +86,9 @@ hlo hlo_dot64(hlo_module *m, hlo a, hlo b, const hlo_dot_dims *d, tt_dtype t, in
     sums[i] = rank + i;
   }
   int free_of_a = a->rank - d->n_contract; /* batch dims with them */
-  hlo left = spread(m, hlo_convert(m, a, t), d->n_batch, d->lhs_batch, d->n_contract, d->lhs_contract, d->n_batch, all, wide);
-  hlo right = spread(m, hlo_convert(m, b, t), d->n_batch, d->rhs_batch, d->n_contract, d->rhs_contract, free_of_a, all, wide);
+  hlo left =
+      spread(m, hlo_convert(m, a, t), d->n_batch, d->lhs_batch, d->n_contract, d->lhs_contract, d->n_batch, all, wide);
+  hlo right =
+      spread(m, hlo_convert(m, b, t), d->n_batch, d->rhs_batch, d->n_contract, d->rhs_contract, free_of_a, all, wide);
   return hlo_reduce(m, "add", hlo_binary(m, "multiply", left, right), hlo_int(m, t, 0), d->n_contract, sums);
 }

@@ -2,8 +2,9 @@
  *
  * A value is a node in the arena with its type beside it; its name is its number. The text of main is written as values
  * are made; hlo_finish puts the function's head before it and the return after it. Interning compares printed lines:
- * a line that its scope has already is taken back, so equal constants need no table of their own. A module that shares does
- * so with all that computes or moves elements. It does not optimise otherwise: what a rule builds is what is printed. */
+ * a line that its scope has already is taken back, so equal constants need no table of their own. A module that shares
+ * does so with all that computes or moves elements. It does not optimise otherwise: what a rule builds is what is
+ * printed. */
 #include "hlo/module.h"
 #include "hlo/share.h"
 
@@ -301,7 +302,8 @@ static bool grow_interned(hlo_module *m) {
   return true;
 }
 
-/* Where the line from start on is in the table, or where it goes; NULL with an error. Its own number, before the "=", is no part of it. */
+/* Where the line from start on is in the table, or where it goes; NULL with an error. Its own number, before the "=",
+ * is no part of it. */
 static hlo_interned *find_line(hlo_module *m, size_t start, hlo_interned *line) {
   if (hlo_failed(m) || (2 * m->n_interned >= m->cap_interned && !grow_interned(m))) return NULL;
   size_t from = start;
@@ -334,7 +336,8 @@ hlo hlo_intern_end(hlo_module *m, size_t start, tt_dtype t, int rank, const int6
 
 hlo hlo_shared(hlo_module *m, size_t start, hlo r) {
   hlo_interned line, *e;
-  if (!m->shares || !r || hlo_is_sized(r) || !(e = find_line(m, start, &line))) return r; /* marks are not in the text */
+  /* marks are not in the text */
+  if (!m->shares || !r || hlo_is_sized(r) || !(e = find_line(m, start, &line))) return r;
   if (e->value) {
     m->text.length = start;
     m->next_id = r->id;
@@ -441,7 +444,8 @@ int hlo_add_function(hlo_module *m, const char *text, size_t length) {
   return m->n_functions++;
 }
 
-void hlo_call_named(hlo_module *m, const char *name, int n, const hlo *xs, int n_results, const hlo_type *types, hlo *results) {
+void hlo_call_named(hlo_module *m, const char *name, int n, const hlo *xs, int n_results, const hlo_type *types,
+                    hlo *results) {
   for (int k = 0; k < n_results; k++) results[k] = NULL;
   if (!hlo_ready(m, "call", n, xs)) return;
   for (int k = 0; k < n_results; k++)

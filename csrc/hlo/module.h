@@ -17,7 +17,7 @@ typedef struct hlo_node {
   hlo_value value;   /* first: an hlo is a pointer to its node */
   uint32_t scope;    /* where it was made: it may be used there and, unless a region is isolated, inside */
   bool parameter;    /* printed %argN instead of %N */
-  hlo moved;         /* of a reshape or a transpose in a module that shares: what it moves, of the same scope; else NULL */
+  hlo moved; /* of a reshape or a transpose in a module that shares: what it moves, of the same scope; else NULL */
   const int *perm;   /* how a transpose does */
 } hlo_node;
 
@@ -85,7 +85,8 @@ bool hlo_refuse_sized(hlo_module *m, const char *op);
 
 /* ---- functions ---- */
 /* A call of the function of that name, whose types are right. */
-void hlo_call_named(hlo_module *m, const char *name, int n, const hlo *xs, int n_results, const hlo_type *types, hlo *results);
+void hlo_call_named(hlo_module *m, const char *name, int n, const hlo *xs, int n_results, const hlo_type *types,
+                    hlo *results);
 void hlo_put_foreign(hlo_module *m); /* the functions of others that the module calls */
 
 /* ---- printing ---- */
@@ -112,7 +113,8 @@ void hlo_put_precision(hlo_module *m, const char *before, tt_dtype t, int precis
  * taken back. */
 size_t hlo_intern_begin(hlo_module *m);
 hlo hlo_intern_end(hlo_module *m, size_t start, tt_dtype t, int rank, const int64_t *dims);
-/* r, whose whole line has just been printed from start on; in a module that shares (hlo_share_lines) the value of an equal line. */
+/* r, whose whole line has just been printed from start on; in a module that shares (hlo_share_lines) the value of an
+ * equal line. */
 hlo hlo_shared(hlo_module *m, size_t start, hlo r);
 
 /* Prints "{ ^bb0(args): ... return }", the body by a call of it. False after an error. */
@@ -120,7 +122,7 @@ bool hlo_region(hlo_module *m, bool isolated, int n_args, const hlo_type *args, 
                 int n_results, hlo *results);
 /* The body of one binary operation; user is its name. */
 void hlo_binary_body(hlo_module *m, const hlo *args, hlo *results, void *user);
-/* False, with an error, for an op or direction that orders its operands where x is complex: XLA compiles an order of complex
- * numbers, by real parts or otherwise; torch has none. */
+/* False, with an error, for an op or direction that orders its operands where x is complex: XLA compiles an order of
+ * complex numbers, by real parts or otherwise; torch has none. */
 bool hlo_ordered(hlo_module *m, const char *op, hlo x);
 #endif

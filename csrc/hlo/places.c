@@ -1,8 +1,8 @@
 /* places.c: a convolution as a loop over the kernel's places, with one product of matrices in it.
  *
- * For TPUs: libtpu has no convolution of 64-bit integers, and takes minutes to compile one of volumes whose kernel is dilated.
- * At each place of the kernel the operand's elements that it meets are a strided slice; groups, of features or of the batch, are
- * the batch dim of the product. */
+ * For TPUs: libtpu has no convolution of 64-bit integers, and takes minutes to compile one of volumes whose kernel is
+ * dilated. At each place of the kernel the operand's elements that it meets are a strided slice; groups, of features or
+ * of the batch, are the batch dim of the product. */
 #include "hlo/module.h"
 
 bool hlo_wants_places(const hlo_module *m, const hlo_conv_dims *d, tt_dtype t) {
@@ -32,7 +32,8 @@ static void add_place(hlo_module *m, const hlo *a, hlo *r, void *user) {
   }
   for (int i = p->n - 1; i >= 0; i--) { /* the last dim's place is the fastest */
     hlo size = hlo_int(m, TT_I32, p->size[i]);
-    starts[3 + i] = hlo_binary(m, "multiply", hlo_binary(m, "remainder", left, size), hlo_int(m, TT_I32, p->dilation[i]));
+    starts[3 + i] =
+        hlo_binary(m, "multiply", hlo_binary(m, "remainder", left, size), hlo_int(m, TT_I32, p->dilation[i]));
     left = hlo_binary(m, "divide", left, size);
     sizes[3 + i] = p->span[i];
     ones[3 + i] = p->stride[i];

@@ -138,7 +138,8 @@ void hlo_reduce_n(hlo_module *m, int n, const hlo *xs, const hlo *inits, int n_d
     for (int k = 0; k < n; k++)
       if (xs[k]->symbols && !xs[i]->symbols) operands[i] = hlo_mark(m, xs[i], xs[k]->symbols);
     if (!(operands[i] = hlo_mask(m, operands[i], n_dims, dims, inits[i]))) return;
-    if (!(made[i] = hlo_new(m, xs[i]->dtype, rank, left)) || !kept_symbols(m, operands[i], n_dims, dims, made[i])) return;
+    if (!(made[i] = hlo_new(m, xs[i]->dtype, rank, left)) || !kept_symbols(m, operands[i], n_dims, dims, made[i]))
+      return;
   }
   hlo_open_generic(m, "reduce", n, made, 2 * n, operands);
   hlo_put(m, " (");

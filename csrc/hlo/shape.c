@@ -30,15 +30,19 @@ static hlo open_new(hlo_module *m, const char *op, tt_dtype t, int rank, const i
   return r;
 }
 
-/* What x moves, if it is a reshape (or with transposed a transpose) of a module that shares, and this scope may use it. */
+/* What x moves, if it is a reshape (or with transposed a transpose) of a module that shares, and this scope may use it.
+ */
 static hlo moved_by(const hlo_module *m, hlo x, bool transposed) {
   const hlo_node *node = (const hlo_node *)x;
-  return node->moved && !hlo_is_sized(x) && node->scope == m->scope->id && transposed == (node->perm != NULL) ? node->moved : NULL;
+  return node->moved && !hlo_is_sized(x) && node->scope == m->scope->id && transposed == (node->perm != NULL)
+             ? node->moved
+             : NULL;
 }
 
 static hlo set_moved(hlo_module *m, hlo r, hlo x, const int *perm) {
   hlo_node *node = (hlo_node *)r;
-  if (!r || r == x || !m->shares || hlo_is_sized(r) || hlo_is_sized(x) || node->scope != ((const hlo_node *)x)->scope) return r;
+  if (!r || r == x || !m->shares || hlo_is_sized(r) || hlo_is_sized(x) || node->scope != ((const hlo_node *)x)->scope)
+    return r;
   int *own = perm ? hlo_alloc(m, (size_t)x->rank * sizeof *own) : NULL;
   if (perm && !own) return NULL;
   if (perm) memcpy(own, perm, (size_t)x->rank * sizeof *own);
@@ -227,7 +231,8 @@ hlo hlo_pad(hlo_module *m, hlo x, hlo value, const int64_t *low, const int64_t *
     dims[i] = low[i] + x->dims[i] + inner + high[i];
     identity = identity && !low[i] && !high[i] && !inner;
     /* Moved towards the end of its dim, what counts still comes first. */
-    if (x->symbols && x->symbols[i] && (low[i] < 0 || low[i] + high[i] || inner || (low[i] && hlo_is_composite(x->symbols[i]))))
+    if (x->symbols && x->symbols[i] &&
+        (low[i] < 0 || low[i] + high[i] || inner || (low[i] && hlo_is_composite(x->symbols[i]))))
       return hlo_refuse_sized(m, "pad"), NULL;
   }
   if (identity) return x;

@@ -1,9 +1,10 @@
 /* sized.c: dims of which only the first elements count, as many as a number known at run time says.
  *
- * One program serves every length up to a capacity: values have the capacity's dims, and a value says for each dim which
- * symbol, if any, tells how much of it counts. What lies behind is garbage, NaN included. Operations whose elements do
- * not mix along such a dim carry the mark to their results; what sums along it (reduce, dot) masks it first; all others
- * refuse a marked operand, so that what has not been thought through is an error and no wrong number. */
+ * One program serves every length up to a capacity: values have the capacity's dims, and a value says for each dim
+ * which symbol, if any, tells how much of it counts. What lies behind is garbage, NaN included. Operations whose
+ * elements do not mix along such a dim carry the mark to their results; what sums along it (reduce, dot) masks it
+ * first; all others refuse a marked operand, so that what has not been thought through is an error and no wrong number.
+ */
 #include "hlo/module.h"
 
 static hlo_node *node_of(hlo x) { return (hlo_node *)(uintptr_t)x; }
@@ -204,7 +205,8 @@ hlo hlo_concat_sized(hlo_module *m, int n, const hlo *xs, int dim, int64_t lengt
     for (int i = 0; xs[k]->symbols && i < rank; i++)
       if (i != dim && !hlo_add_symbol(m, "concatenate", &symbols[i], xs[k]->symbols[i])) return NULL;
     /* An operand's garbage may lie behind the end until what follows is put over it. */
-    if (k && xs[k]->symbols && xs[k]->symbols[dim] && room < length + xs[k]->dims[dim]) room = length + xs[k]->dims[dim];
+    if (k && xs[k]->symbols && xs[k]->symbols[dim] && room < length + xs[k]->dims[dim])
+      room = length + xs[k]->dims[dim];
   }
   hlo starts[HLO_MAX_RANK], moving = NULL, r = hlo_mark(m, xs[0], none);
   if (!r) return NULL;

@@ -147,7 +147,8 @@ void rule_threshold(tt_ctx *c) { /* hlo: "backward" gives 0 below, and takes (gr
   c->result[0] = backward ? choose_number(m, below, 0, kept) : choose(m, below, tt_in(c, 2), kept);
 }
 
-void rule_shrink(tt_ctx *c) { /* hlo: "soft" moves what it keeps towards 0, "hard" does not, "backward" keeps the gradient */
+/* hlo: "soft" moves what it keeps towards 0, "hard" does not, "backward" keeps the gradient */
+void rule_shrink(tt_ctx *c) {
   hlo_module *m = c->m;
   char what = *c->op->hlo;
   hlo x = tt_in(c, what == 'b'), lambda = what == 'b' ? tt_in(c, 2) : number_or(c, 1, 0.5);
@@ -172,7 +173,8 @@ void rule_elu(tt_ctx *c) {
 }
 void rule_elu_backward(tt_ctx *c) { /* (grad, alpha, scale, input_scale, is_result, self_or_result) */
   hlo_module *m = c->m;
-  hlo g = tt_in(c, 0), alpha = tt_in(c, 1), scale = tt_in(c, 2), inner = tt_in(c, 3), x = tt_in(c, 5), coefficient = mul(m, alpha, scale);
+  hlo g = tt_in(c, 0), alpha = tt_in(c, 1), scale = tt_in(c, 2), inner = tt_in(c, 3), x = tt_in(c, 5),
+      coefficient = mul(m, alpha, scale);
   hlo slope = tt_bool(c, 4) ? mul(m, inner, add(m, x, coefficient))
                             : mul(m, mul(m, inner, coefficient), exponential(m, mul(m, x, inner)));
   c->result[0] = choose(m, is_above(m, x, 0), mul(m, g, scale), mul(m, g, slope));
@@ -226,7 +228,9 @@ void rule_log_sigmoid(tt_ctx *c) { /* the buffer, which the derivative below doe
   bool full = w->rank == e->rank && !memcmp(w->dims, e->dims, e->rank * sizeof *e->dims);
   c->result[1] = full ? e : hlo_full(m, (tt_dtype)w->dtype, w->rank, w->dims, 0);
 }
-void rule_log_sigmoid_backward(tt_ctx *c) { c->result[0] = mul(c->m, tt_in(c, 0), sigmoid(c->m, neg(c->m, tt_in(c, 1)))); }
+void rule_log_sigmoid_backward(tt_ctx *c) {
+  c->result[0] = mul(c->m, tt_in(c, 0), sigmoid(c->m, neg(c->m, tt_in(c, 1))));
+}
 
 static hlo conjugate(hlo_module *m, hlo x, tt_dtype t) {
   return tt_is_complex(t) ? hlo_complex_of(m, hlo_unary(m, "real", x), neg(m, hlo_unary(m, "imag", x))) : x;

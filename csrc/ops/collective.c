@@ -1,8 +1,8 @@
 /* collective.c: rules of collective operations, on the tensors of one replica of a program that runs on many devices.
  *
- * torch's functional collectives name a process group; torch_tpu/aot/collectives.py gives their operands the ranks of all
- * groups of that kind instead, as a list: how many groups, how many ranks each, then the ranks. Only programs for many devices
- * hold them: what runs on one device refuses to compile them. */
+ * torch's functional collectives name a process group; torch_tpu/aot/collectives.py gives their operands the ranks of
+ * all groups of that kind instead, as a list: how many groups, how many ranks each, then the ranks. Only programs for
+ * many devices hold them: what runs on one device refuses to compile them. */
 #include <string.h>
 #include "ops/op.h"
 #include "ops/rules.h"
@@ -19,8 +19,9 @@ static bool groups(tt_ctx *c, int i, hlo_groups *g) {
 
 /* What torch calls a reduction -> StableHLO's name; NULL, with an error, for none. */
 static const char *reduction(tt_ctx *c, int i) {
-  static const char *const names[][2] = {{"sum", "add"},     {"avg", "add"},  {"product", "multiply"}, {"min", "minimum"},
-                                         {"max", "maximum"}, {"band", "and"}, {"bor", "or"},           {"bxor", "xor"}};
+  static const char *const names[][2] = {{"sum", "add"},     {"avg", "add"},     {"product", "multiply"},
+                                         {"min", "minimum"}, {"max", "maximum"}, {"band", "and"},
+                                         {"bor", "or"},      {"bxor", "xor"}};
   const char *given = tt_str(c, i);
   for (size_t k = 0; k < sizeof names / sizeof *names; k++)
     if (!strcmp(given, names[k][0])) return names[k][1];

@@ -151,7 +151,8 @@ static hlo order_of_rows(hlo_module *m, hlo rows) {
     tt_sorted(m, hlo_flatten(m, rows), 0, false, &column, &by);
     return by;
   }
-  hlo in[CARRIED] = {hlo_int(m, TT_I32, rows->dims[1] - 1), hlo_iota(m, tt_place_dtype(n), 1, &n, 0), rows}, out[CARRIED] = {0};
+  hlo in[CARRIED] = {hlo_int(m, TT_I32, rows->dims[1] - 1), hlo_iota(m, tt_place_dtype(n), 1, &n, 0), rows},
+      out[CARRIED] = {0};
   hlo_while(m, CARRIED, in, columns_left, sort_by_column, NULL, out);
   return out[ORDER];
 }

@@ -1,10 +1,10 @@
 /* conv.c: rules of convolutions, plain and transposed, and of their gradients.
  *
  * Three contractions do everything: correlate (a window slides over x), spread (its transpose: what a transposed
- * convolution computes, and the gradient of a plain one to its input) and weigh (the gradient to the weight); a transposed
- * convolution is a plain one with the roles of input and result exchanged. Lengths come from the dims wanted, so that
- * output_padding and what a stride leaves over need no cases. Halves are accumulated in float. Refuses nothing: torch has
- * batched the input and checked the shapes. */
+ * convolution computes, and the gradient of a plain one to its input) and weigh (the gradient to the weight); a
+ * transposed convolution is a plain one with the roles of input and result exchanged. Lengths come from the dims
+ * wanted, so that output_padding and what a stride leaves over need no cases. Halves are accumulated in float. Refuses
+ * nothing: torch has batched the input and checked the shapes. */
 #include <string.h>
 #include "ops/op.h"
 #include "ops/rules.h"
@@ -24,7 +24,8 @@ static void read_each(tt_ctx *c, int i, int n, int64_t *out) { /* one int stands
   for (int k = given > 0 ? given : 1; given == 1 && k < n; k++) out[k] = out[0];
 }
 
-static geometry geometry_of(tt_ctx *c, int at, int rank) { /* (.., stride, padding, dilation, transposed, output_padding, groups) */
+/* (.., stride, padding, dilation, transposed, output_padding, groups) */
+static geometry geometry_of(tt_ctx *c, int at, int rank) {
   geometry g = {.n = rank - 2, .transposed = tt_bool(c, at + 3), .groups = tt_int(c, at + 5, 1)};
   read_each(c, at, g.n, g.stride);
   read_each(c, at + 1, g.n, g.padding);
@@ -58,11 +59,21 @@ static hlo correlate(tt_ctx *c, hlo x, hlo weight, const geometry *g, const int6
   int64_t high[MAX_SPATIAL];
   identity(layout, g->n);
   for (int i = 0; i < g->n; i++) {
-    high[i] = (dims[2 + i] - 1) * g->stride[i] + g->dilation[i] * (weight->dims[2 + i] - 1) + 1 - x->dims[2 + i] - g->padding[i];
-    if (high[i] < g->padding[i] && high[i] + g->stride[i] > g->padding[i]) high[i] = g->padding[i]; /* what the stride leaves over */
+    high[i] = (dims[2 + i] - 1) * g->stride[i] + g->dilation[i] * (weight->dims[2 + i] - 1) + 1 - x->dims[2 + i] -
+              g->padding[i];
+    /* what the stride leaves over */
+    if (high[i] < g->padding[i] && high[i] + g->stride[i] > g->padding[i]) high[i] = g->padding[i];
   }
-  hlo_conv_dims d = {.n_spatial = g->n, .input = layout, .kernel = layout, .output = layout, .stride = g->stride, .low = g->padding,
-                     .high = high, .rhs_dilation = g->dilation, .feature_groups = g->groups, .batch_groups = 1};
+  hlo_conv_dims d = {.n_spatial = g->n,
+                     .input = layout,
+                     .kernel = layout,
+                     .output = layout,
+                     .stride = g->stride,
+                     .low = g->padding,
+                     .high = high,
+                     .rhs_dilation = g->dilation,
+                     .feature_groups = g->groups,
+                     .batch_groups = 1};
   return hlo_convolution(c->m, x, weight, &d, c->precision, t);
 }
 
@@ -93,8 +104,16 @@ static hlo spread(tt_ctx *c, hlo x, hlo weight, const geometry *g, const int64_t
     for (int i = 2; i < rank; i++) split[i] = split[i + 1];
     weight = hlo_reshape(m, weight, rank, split);
   }
-  hlo_conv_dims d = {.n_spatial = g->n, .input = layout, .kernel = kernel, .output = layout, .low = low, .high = high,
-                     .lhs_dilation = g->stride, .rhs_dilation = g->dilation, .feature_groups = g->groups, .batch_groups = 1};
+  hlo_conv_dims d = {.n_spatial = g->n,
+                     .input = layout,
+                     .kernel = kernel,
+                     .output = layout,
+                     .low = low,
+                     .high = high,
+                     .lhs_dilation = g->stride,
+                     .rhs_dilation = g->dilation,
+                     .feature_groups = g->groups,
+                     .batch_groups = 1};
   return hlo_convolution(m, x, weight, &d, c->precision, t);
 }
 
@@ -108,13 +127,23 @@ static hlo weigh(tt_ctx *c, hlo x, hlo grad, const geometry *g, const int64_t *d
   identity(swapped, g->n);
   swapped[0] = 1, swapped[1] = 0;
   for (int i = 0; i < g->n; i++)
-    high[i] = (dims[2 + i] - 1) * g->dilation[i] + (grad->dims[2 + i] - 1) * g->stride[i] + 1 - x->dims[2 + i] - g->padding[i];
-  hlo_conv_dims d = {.n_spatial = g->n, .input = swapped, .kernel = swapped, .output = swapped, .stride = g->dilation, .low = g->padding,
-                     .high = high, .rhs_dilation = g->stride, .feature_groups = 1, .batch_groups = g->groups};
+    high[i] = (dims[2 + i] - 1) * g->dilation[i] + (grad->dims[2 + i] - 1) * g->stride[i] + 1 - x->dims[2 + i] -
+              g->padding[i];
+  hlo_conv_dims d = {.n_spatial = g->n,
+                     .input = swapped,
+                     .kernel = swapped,
+                     .output = swapped,
+                     .stride = g->dilation,
+                     .low = g->padding,
+                     .high = high,
+                     .rhs_dilation = g->stride,
+                     .feature_groups = 1,
+                     .batch_groups = g->groups};
   return hlo_convolution(c->m, x, grad, &d, c->precision, t);
 }
 
-void rule_convolution(tt_ctx *c) { /* (input, weight, bias, stride, padding, dilation, transposed, output_padding, groups) */
+/* (input, weight, bias, stride, padding, dilation, transposed, output_padding, groups) */
+void rule_convolution(tt_ctx *c) {
   hlo x = tt_in_own(c, 0), weight = tt_in_own(c, 1);
   if (!x) return;
   geometry g = geometry_of(c, 3, x->rank);
@@ -126,7 +155,8 @@ void rule_convolution(tt_ctx *c) { /* (input, weight, bias, stride, padding, dil
   c->result[0] = y;
 }
 
-/* (grad_output, input, weight[, bias_sizes], stride, padding, dilation, transposed, output_padding, groups, output_mask) */
+/* (grad_output, input, weight[, bias_sizes], stride, padding, dilation, transposed, output_padding, groups,
+ * output_mask) */
 void rule_convolution_backward(tt_ctx *c) {
   hlo grad = tt_in_own(c, 0);
   if (!grad) return;
@@ -151,8 +181,15 @@ void rule_conv_tbc(tt_ctx *c) { /* (self [T, B, I], weight [k, I, O], bias, pad)
   int64_t pad = tt_int(c, 3, 0);
   tt_dtype t = accumulator((tt_dtype)x->dtype);
   int image[] = {1, 2, 0}, kernel[] = {2, 1, 0}, channel = 2;
-  hlo_conv_dims d = {.n_spatial = 1, .input = image, .kernel = kernel, .output = image, .low = &pad, .high = &pad, .feature_groups = 1,
+  hlo_conv_dims d = {.n_spatial = 1,
+                     .input = image,
+                     .kernel = kernel,
+                     .output = image,
+                     .low = &pad,
+                     .high = &pad,
+                     .feature_groups = 1,
                      .batch_groups = 1};
-  hlo y = hlo_numel(x) ? hlo_convolution(c->m, x, tt_in_own(c, 1), &d, c->precision, t) : zeros(c, t, 3, c->want[0].dims);
+  hlo y =
+      hlo_numel(x) ? hlo_convolution(c->m, x, tt_in_own(c, 1), &d, c->precision, t) : zeros(c, t, 3, c->want[0].dims);
   if (y) c->result[0] = hlo_binary(c->m, "add", y, hlo_broadcast(c->m, tt_in_as(c, 2, t), 3, y->dims, &channel));
 }

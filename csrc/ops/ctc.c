@@ -1,9 +1,10 @@
 /* ctc.c: rules of the connectionist temporal classification loss (Graves et al., 2006) and of its gradient.
  *
- * A target of S labels is read as its 2 S + 1 states, blanks between labels. The forward and the backward recursion are one
- * loop over time each, over all samples and states at once, in logarithms; lengths are run-time values, so that one program
- * serves all batches of a shape. What lies beyond a sample's lengths is probability zero. The gradient uses posteriors, which
- * are at most one, so they are summed over the states of a class as they are. Targets come as rows [batch, S]. */
+ * A target of S labels is read as its 2 S + 1 states, blanks between labels. The forward and the backward recursion are
+ * one loop over time each, over all samples and states at once, in logarithms; lengths are run-time values, so that one
+ * program serves all batches of a shape. What lies beyond a sample's lengths is probability zero. The gradient uses
+ * posteriors, which are at most one, so they are summed over the states of a class as they are. Targets come as rows
+ * [batch, S]. */
 #include <math.h>
 #include "ops/index.h"
 #include "ops/math.h"
@@ -29,7 +30,8 @@ static hlo zero_probability(hlo_module *m, hlo x) { return constant_like(m, x, -
 static hlo log_sum(hlo_module *m, hlo a, hlo b, hlo c) {
   hlo top = larger(m, larger(m, a, b), c);
   top = choose_number(m, is(m, top, -HUGE_VAL), 0, top);
-  hlo sum = add(m, add(m, exponential(m, sub(m, a, top)), exponential(m, sub(m, b, top))), exponential(m, sub(m, c, top)));
+  hlo sum =
+      add(m, add(m, exponential(m, sub(m, a, top)), exponential(m, sub(m, b, top))), exponential(m, sub(m, c, top)));
   return add(m, logarithm(m, sum), top);
 }
 
@@ -72,7 +74,8 @@ static void one_backward(hlo_module *m, const hlo *args, hlo *results, void *use
   hlo from = tt_moved(m, hlo_select(m, args[SKIPS], b, none), 1, -2, none);
   hlo next = add(m, log_sum(m, b, tt_moved(m, b, 1, -1, none), from), emitted);
   hlo place = hlo_iota(m, TT_I32, 2, b->dims, 1);
-  hlo final = either(m, hlo_compare(m, "EQ", place, last), hlo_compare(m, "EQ", place, hlo_binary_scalar(m, "subtract", last, 1)));
+  hlo final = either(m, hlo_compare(m, "EQ", place, last),
+                     hlo_compare(m, "EQ", place, hlo_binary_scalar(m, "subtract", last, 1)));
   next = hlo_select(m, hlo_compare(m, "EQ", now, args[END]), hlo_select(m, final, emitted, none), next);
   next = hlo_select(m, hlo_compare(m, "GT", now, args[END]), none, next);
   keep_rest(args, results);
@@ -84,7 +87,8 @@ static void one_backward(hlo_module *m, const hlo *args, hlo *results, void *use
 /* (.., log_probs, targets, input_lengths, target_lengths) from argument at on. */
 static bool states_of(tt_ctx *c, int at, int blank_at, states *s) {
   hlo_module *m = c->m;
-  hlo x = tt_in(c, at), targets = tt_in_own(c, at + 1), inputs = tt_in_as(c, at + 2, TT_I32), lengths = tt_in_as(c, at + 3, TT_I32);
+  hlo x = tt_in(c, at), targets = tt_in_own(c, at + 1), inputs = tt_in_as(c, at + 2, TT_I32),
+      lengths = tt_in_as(c, at + 3, TT_I32);
   if (!x || !targets || !inputs || !lengths) return false;
   if (targets->rank != 2) {
     hlo_fail(m, TT_UNIMPLEMENTED, "ctc_loss: targets are rows here, got %d dims", targets->rank);
@@ -116,19 +120,22 @@ static hlo recursion(hlo_module *m, states *s, hlo start, int64_t first, hlo_bod
   if (!start) return NULL;
   hlo all = hlo_full(m, (tt_dtype)start->dtype, 3, (int64_t[]){s->time, s->batch, s->n}, -HUGE_VAL);
   if (first) all = with_row(m, all, hlo_int(m, TT_I32, 0), start);
-  hlo in[CARRIED] = {hlo_int(m, TT_I32, first), start, all, s->emitted, s->skips, s->last, s->end}, out[CARRIED] = {NULL};
+  hlo in[CARRIED] = {hlo_int(m, TT_I32, first), start, all, s->emitted, s->skips, s->last, s->end},
+      out[CARRIED] = {NULL};
   hlo_while(m, CARRIED, in, time_left, body, &s->time, out);
   return out[ALL];
 }
 
-/* (log_probs [T, B, C], targets [B, S], input_lengths, target_lengths, blank, zero_infinity) -> loss [B], log_alpha [B, T, 2 S + 1] */
+/* (log_probs [T, B, C], targets [B, S], input_lengths, target_lengths, blank, zero_infinity) -> loss [B], log_alpha [B,
+ * T, 2 S + 1] */
 void rule_ctc_loss(tt_ctx *c) {
   hlo_module *m = c->m;
   states s;
   if (!states_of(c, 0, 4, &s)) return;
   int64_t start[2] = {0, 0}, dims[2] = {s.batch, s.n};
   if (s.time == 0 || s.batch == 0) {
-    for (int k = 0; k < 2; k++) c->result[k] = hlo_full(m, c->dtype, c->want[k].rank, c->want[k].dims, k ? 0 : HUGE_VAL);
+    for (int k = 0; k < 2; k++)
+      c->result[k] = hlo_full(m, c->dtype, c->want[k].rank, c->want[k].dims, k ? 0 : HUGE_VAL);
     if (s.batch == 0) return;
     hlo none = hlo_compare(m, "EQ", tt_in_as(c, 3, TT_I32), hlo_int(m, TT_I32, 0));
     c->result[0] = choose_number(m, none, 0, c->result[0]);
@@ -149,12 +156,14 @@ void rule_ctc_loss(tt_ctx *c) {
   hlo loss = neg(m, log_sum(m, a, b, hlo_broadcast(m, none, 1, dims, NULL)));
   hlo first_length = hlo_squeeze_dim(m, hlo_slice(m, s.last, start, (int64_t[]){s.batch, 1}, NULL), 1);
   hlo end = hlo_squeeze_dim(m, hlo_slice(m, s.end, start, (int64_t[]){s.batch, 1}, NULL), 1);
-  hlo nothing = both(m, hlo_compare(m, "LT", end, hlo_int(m, TT_I32, 0)), hlo_compare(m, "EQ", first_length, hlo_int(m, TT_I32, 0)));
+  hlo nothing = both(m, hlo_compare(m, "LT", end, hlo_int(m, TT_I32, 0)),
+                     hlo_compare(m, "EQ", first_length, hlo_int(m, TT_I32, 0)));
   c->result[0] = choose_number(m, nothing, 0, loss);
   c->result[1] = hlo_transpose(m, alpha, (int[]){1, 0, 2});
 }
 
-/* (grad [B], log_probs, targets, input_lengths, target_lengths, loss [B], log_alpha [B, T, 2 S + 1], blank, zero_infinity) */
+/* (grad [B], log_probs, targets, input_lengths, target_lengths, loss [B], log_alpha [B, T, 2 S + 1], blank,
+ * zero_infinity) */
 void rule_ctc_loss_backward(tt_ctx *c) {
   hlo_module *m = c->m;
   const tt_want *w = &c->want[0];
@@ -170,18 +179,22 @@ void rule_ctc_loss_backward(tt_ctx *c) {
   if (!x || !loss || !alpha) return;
   hlo none = hlo_full(m, (tt_dtype)x->dtype, 2, wide + 1, -HUGE_VAL);
   hlo beta = recursion(m, &s, none, 0, one_backward);
-  hlo used = both(m, hlo_compare(m, "LE", hlo_broadcast(m, s.place, 3, wide, rows), hlo_broadcast(m, s.last, 3, wide, rows)),
-                  hlo_compare(m, "LE", hlo_iota(m, TT_I32, 3, wide, 0), hlo_broadcast(m, s.end, 3, wide, rows)));
-  hlo posterior = exponential(m, sub(m, add(m, add(m, alpha, beta), hlo_broadcast(m, loss, 3, wide, batch)), s.emitted));
+  hlo used =
+      both(m, hlo_compare(m, "LE", hlo_broadcast(m, s.place, 3, wide, rows), hlo_broadcast(m, s.last, 3, wide, rows)),
+           hlo_compare(m, "LE", hlo_iota(m, TT_I32, 3, wide, 0), hlo_broadcast(m, s.end, 3, wide, rows)));
+  hlo posterior =
+      exponential(m, sub(m, add(m, add(m, alpha, beta), hlo_broadcast(m, loss, 3, wide, batch)), s.emitted));
   posterior = hlo_select(m, used, posterior, constant_like(m, posterior, 0));
-  hlo sum = tt_scatter_along(m, "add", hlo_full(m, (tt_dtype)x->dtype, 3, w->dims, 0), 2, hlo_broadcast(m, s.label, 3, wide, rows), posterior);
+  hlo sum = tt_scatter_along(m, "add", hlo_full(m, (tt_dtype)x->dtype, 3, w->dims, 0), 2,
+                             hlo_broadcast(m, s.label, 3, wide, rows), posterior);
   /* A class without a state has exp(-inf + loss - x): NaN where either is infinite. */
   hlo lost = add(m, sub(m, loss, loss), constant_like(m, loss, 0));
   hlo losses = hlo_broadcast(m, lost, 3, w->dims, batch);
   sum = add(m, sum, choose_number(m, is(m, x, -HUGE_VAL), NAN, losses));
   hlo g = mul(m, sub(m, exponential(m, x), sum), hlo_broadcast(m, grad, 3, w->dims, batch));
   hlo ends = hlo_slice(m, s.end, (int64_t[]){0, 0}, (int64_t[]){s.batch, 1}, NULL);
-  hlo outside = hlo_compare(m, "GT", hlo_iota(m, TT_I32, 3, w->dims, 0), hlo_broadcast(m, hlo_squeeze_dim(m, ends, 1), 3, w->dims, batch));
+  hlo outside = hlo_compare(m, "GT", hlo_iota(m, TT_I32, 3, w->dims, 0),
+                            hlo_broadcast(m, hlo_squeeze_dim(m, ends, 1), 3, w->dims, batch));
   if (tt_bool(c, 8)) outside = either(m, outside, hlo_broadcast(m, is(m, loss, HUGE_VAL), 3, w->dims, batch));
   c->result[0] = choose_number(m, outside, 0, g);
 }

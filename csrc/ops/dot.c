@@ -14,8 +14,8 @@ static tt_dtype accumulator(tt_dtype t) { return t == TT_F16 || t == TT_BF16 ? T
 static hlo product(tt_ctx *c, hlo a, hlo b, tt_dtype t) {
   if (!a || !b) return NULL;
   if (a->dtype != b->dtype || a->dtype == TT_BOOL)
-    return hlo_fail(c->m, TT_UNIMPLEMENTED, "expected operands of one dtype but bool, got %s and %s", tt_dtype_name(a->dtype),
-                    tt_dtype_name(b->dtype));
+    return hlo_fail(c->m, TT_UNIMPLEMENTED, "expected operands of one dtype but bool, got %s and %s",
+                    tt_dtype_name(a->dtype), tt_dtype_name(b->dtype));
   int batch = a->rank == 3, last = a->rank - 1, zero = 0;
   hlo_dot_dims d = {batch, 1, &zero, &zero, &last, &batch};
   return hlo_dot(c->m, a, b, &d, c->precision, t);

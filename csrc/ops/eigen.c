@@ -1,9 +1,9 @@
 /* eigen.c: eigenvalues and eigenvectors of Hermitian matrices.
  *
- * Jacobi's method with all pairs of a round-robin step turned at once (jacobi.h): A becomes J^H A J, the vectors V become
- * V J. A sweep ends with all off-diagonal elements smaller; once they are small the next sweep squares them. Odd sizes get
- * a row and column of zeros, which no turn touches. Only the triangle that UPLO names is read, as in LAPACK. What is not
- * finite gives NaN: the device cannot raise what torch raises on the CPU. */
+ * Jacobi's method with all pairs of a round-robin step turned at once (jacobi.h): A becomes J^H A J, the vectors V
+ * become V J. A sweep ends with all off-diagonal elements smaller; once they are small the next sweep squares them. Odd
+ * sizes get a row and column of zeros, which no turn touches. Only the triangle that UPLO names is read, as in LAPACK.
+ * What is not finite gives NaN: the device cannot raise what torch raises on the CPU. */
 #include <math.h>
 
 #include "ops/jacobi.h"
@@ -31,7 +31,8 @@ static void one_step(hlo_module *m, const hlo *s, hlo *r, void *user) {
   d = hlo_convert(m, tt_jacobi_seat(m, sub(m, app, change), add(m, aqq, change), 1), (tt_dtype)a->dtype);
   hlo pair = hlo_iota(m, TT_I32, 1, &k, 0);
   pair = tt_jacobi_seat(m, pair, pair, 0);
-  hlo met = hlo_compare(m, "EQ", hlo_broadcast(m, pair, 3, a->dims, (int[]){1}), hlo_broadcast(m, pair, 3, a->dims, (int[]){2}));
+  hlo met = hlo_compare(m, "EQ", hlo_broadcast(m, pair, 3, a->dims, (int[]){1}),
+                        hlo_broadcast(m, pair, 3, a->dims, (int[]){2}));
   a = choose(m, met, hlo_full_like(m, a, 0), a);
   r[1] = choose(m, tt_matrix_where(m, a, "EQ", 0), hlo_broadcast(m, d, 3, a->dims, (int[]){0, 1}), a);
 }

@@ -1,8 +1,8 @@
 /* elementwise.c: arithmetic, comparison, logic, selection and copies, element by element.
  *
- * A rule takes operands already promoted, broadcasts them to the dims of the result and computes torch CPU's values: NaN
- * is kept, integers wrap, division rounds as torch says. Integer division by zero, an error on a CPU and in Debug mode, gives
- * -1 here, and a remainder of the dividend. */
+ * A rule takes operands already promoted, broadcasts them to the dims of the result and computes torch CPU's values:
+ * NaN is kept, integers wrap, division rounds as torch says. Integer division by zero, an error on a CPU and in Debug
+ * mode, gives -1 here, and a remainder of the dividend. */
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -98,7 +98,9 @@ void rule_is_special(tt_ctx *c) { /* hlo: "nan" "inf" "+inf" "-inf" */
   if (tt_is_complex((tt_dtype)c->dtype)) x = parts(m, x, &y);
   for (int k = 0; k < (y ? 2 : 1); k++) {
     hlo v = k ? y : x;
-    hlo p = *what == 'n' ? is_nan(m, v) : *what == 'i' ? is(m, absolute(m, v), INFINITY) : is(m, v, *what == '-' ? -INFINITY : INFINITY);
+    hlo p = *what == 'n'   ? is_nan(m, v)
+            : *what == 'i' ? is(m, absolute(m, v), INFINITY)
+                           : is(m, v, *what == '-' ? -INFINITY : INFINITY);
     c->result[0] = k ? either(m, c->result[0], p) : p;
   }
 }
@@ -174,7 +176,8 @@ void rule_frexp(tt_ctx *c) {
 
 static void require_divisor(tt_ctx *c, hlo b) {
   if (tt_debug(c) && b && tt_is_integral((tt_dtype)b->dtype))
-    tt_require(c, hlo_compare(c->m, "NE", b, constant_like(c->m, b, 0)), NULL, TT_INVALID_ARGUMENT, "ZeroDivisionError");
+    tt_require(c, hlo_compare(c->m, "NE", b, constant_like(c->m, b, 0)), NULL, TT_INVALID_ARGUMENT,
+               "ZeroDivisionError");
 }
 
 void rule_binary(tt_ctx *c) {
@@ -191,7 +194,9 @@ void rule_compare(tt_ctx *c) {
   c->result[0] = hlo_compare(c->m, c->op->hlo, tt_in_wide(c, 0), tt_in_wide(c, 1));
 }
 
-void rule_logical(tt_ctx *c) { c->result[0] = hlo_binary(c->m, c->op->hlo, wide_as(c, 0, TT_BOOL), wide_as(c, 1, TT_BOOL)); }
+void rule_logical(tt_ctx *c) {
+  c->result[0] = hlo_binary(c->m, c->op->hlo, wide_as(c, 0, TT_BOOL), wide_as(c, 1, TT_BOOL));
+}
 
 /* Shifts by less than 0 or by the width or more: zero to the left, the sign to the right. StableHLO does so too. */
 void rule_shift(tt_ctx *c) { /* hlo: "left" "right" */
@@ -348,7 +353,8 @@ static void gcd_step(hlo_module *m, const hlo *x, hlo *r, void *user) {
 void rule_gcd(tt_ctx *c) { /* hlo "gcd" or "lcm" */
   hlo_module *m = c->m;
   bool sign = tt_is_signed((tt_dtype)c->dtype);
-  hlo a = tt_in_wide(c, 0), b = tt_in_wide(c, 1), x[2] = {sign ? absolute(m, a) : a, sign ? absolute(m, b) : b}, r[2] = {0};
+  hlo a = tt_in_wide(c, 0), b = tt_in_wide(c, 1), x[2] = {sign ? absolute(m, a) : a, sign ? absolute(m, b) : b},
+      r[2] = {0};
   hlo_while(m, 2, x, gcd_goes_on, gcd_step, NULL, r);
   c->result[0] = r[0];
   if (*c->op->hlo == 'g') return;
@@ -369,7 +375,8 @@ void rule_logaddexp(tt_ctx *c) { /* hlo: the base, "e" or "2" */
   hlo gap = neg(m, absolute(m, sub(m, a, b)));
   hlo tail = hlo_unary(m, "log_plus_one", exponential(m, scale == 1 ? gap : times(m, gap, scale)));
   hlo r = add(m, larger(m, a, b), scale == 1 ? tail : times(m, tail, 1 / scale));
-  c->result[0] = choose(m, hlo_compare(m, "EQ", a, b), scale == 1 ? plus(m, a, 0.69314718055994530942) : plus(m, a, 1), r);
+  c->result[0] =
+      choose(m, hlo_compare(m, "EQ", a, b), scale == 1 ? plus(m, a, 0.69314718055994530942) : plus(m, a, 1), r);
 }
 
 void rule_heaviside(tt_ctx *c) {
@@ -389,7 +396,8 @@ void rule_complex(tt_ctx *c) { /* hlo: "complex" from parts, "polar" from size a
   hlo_module *m = c->m;
   tt_dtype t = tt_real_of((tt_dtype)c->want[0].dtype);
   hlo a = wide_as(c, 0, t), b = wide_as(c, 1, t);
-  if (*c->op->hlo == 'p') c->result[0] = hlo_complex_of(m, mul(m, a, hlo_unary(m, "cosine", b)), mul(m, a, hlo_unary(m, "sine", b)));
+  if (*c->op->hlo == 'p')
+    c->result[0] = hlo_complex_of(m, mul(m, a, hlo_unary(m, "cosine", b)), mul(m, a, hlo_unary(m, "sine", b)));
   else c->result[0] = hlo_complex_of(m, a, b);
 }
 
@@ -400,7 +408,8 @@ void rule_lerp(tt_ctx *c) { /* from the nearer end, so that both ends are exact 
   hlo a = tt_in_wide(c, 0), b = tt_in_wide(c, 1), w = tt_in_wide(c, 2), span = sub(m, b, a);
   hlo size = tt_is_complex((tt_dtype)c->dtype) ? absolute(m, w) : w;
   hlo near = tt_is_complex((tt_dtype)c->dtype) ? is_below(m, size, 0.5) : is_below(m, absolute(m, w), 0.5);
-  c->result[0] = choose(m, near, add(m, a, mul(m, w, span)), sub(m, b, mul(m, span, sub(m, constant_like(m, w, 1), w))));
+  c->result[0] =
+      choose(m, near, add(m, a, mul(m, w, span)), sub(m, b, mul(m, span, sub(m, constant_like(m, w, 1), w))));
 }
 
 void rule_addc(tt_ctx *c) { /* (self, tensor1, tensor2, value); hlo: how the two are combined */
@@ -412,9 +421,12 @@ void rule_addc(tt_ctx *c) { /* (self, tensor1, tensor2, value); hlo: how the two
 
 void rule_where(tt_ctx *c) { c->result[0] = choose(c->m, wide_as(c, 0, TT_BOOL), tt_in_wide(c, 1), tt_in_wide(c, 2)); }
 
-void rule_masked_fill(tt_ctx *c) { c->result[0] = choose(c->m, wide_as(c, 1, TT_BOOL), tt_in_wide(c, 2), tt_in_wide(c, 0)); }
+void rule_masked_fill(tt_ctx *c) {
+  c->result[0] = choose(c->m, wide_as(c, 1, TT_BOOL), tt_in_wide(c, 2), tt_in_wide(c, 0));
+}
 
-void rule_clamp(tt_ctx *c) { /* (self, min, max); hlo: "both", or "min" or "max" for one bound at 1. NaN stays, and wins as a bound */
+/* (self, min, max); hlo: "both", or "min" or "max" for one bound at 1. NaN stays, and wins as a bound */
+void rule_clamp(tt_ctx *c) {
   hlo_module *m = c->m;
   hlo x = tt_in_wide(c, 0);
   if (c->op->hlo[1] != 'a' && tt_has(c, 1)) x = larger(m, x, tt_in_wide(c, 1));

@@ -1,8 +1,8 @@
 /* expm.c: the exponential of square matrices, by scaling and squaring.
  *
- * A matrix is halved until its 1-norm is at most 1, which is exact; there 20 terms of Taylor's series have a rest of 2e-20,
- * and cost seven products when powers beyond the fourth are shared (Paterson & Stockmeyer); then it is squared as often as
- * it was halved. Each matrix of a batch keeps its own count. */
+ * A matrix is halved until its 1-norm is at most 1, which is exact; there 20 terms of Taylor's series have a rest of
+ * 2e-20, and cost seven products when powers beyond the fourth are shared (Paterson & Stockmeyer); then it is squared
+ * as often as it was halved. Each matrix of a batch keeps its own count. */
 #include "ops/linalg.h"
 #include "ops/math.h"
 #include "ops/rules.h"

@@ -2,8 +2,8 @@
  *
  * All are blocked: a panel of columns is factored one column after another by a loop of its own, and what it means to
  * the columns right of it is one matrix product, so that most of the work is products. Every step sees the whole height
- * and masks by position, which keeps shapes static; a matrix of one panel's width has no outer loop. The conventions are
- * LAPACK's (getrf, geqrf: signs, pivots, ties, info), so that results compare with torch's on the CPU. */
+ * and masks by position, which keeps shapes static; a matrix of one panel's width has no outer loop. The conventions
+ * are LAPACK's (getrf, geqrf: signs, pivots, ties, info), so that results compare with torch's on the CPU. */
 #include "ops/linalg.h"
 #include "ops/math.h"
 
@@ -253,8 +253,8 @@ static hlo reflectors(hlo_module *m, hlo packed, hlo start) {
 }
 
 /* The product of I - tau v v^H is I - v t v^H with t^-1 = diag(1 / tau) + the upper part of v^H v (Puglisi 1992,
- * "Modification of the Householder method based on the compact WY representation"); solved as (I + diag(tau) upper) t = diag(tau), which
- * takes tau = 0 too. */
+ * "Modification of the Householder method based on the compact WY representation"); solved as (I + diag(tau) upper) t =
+ * diag(tau), which takes tau = 0 too. */
 static hlo reflect(hlo_module *m, hlo v, hlo tau, hlo x, bool adjoint) {
   if (!v || !tau || !x) return NULL;
   hlo gram = tt_matrix_product_adjoint(m, v, v);

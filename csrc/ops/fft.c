@@ -1,7 +1,7 @@
 /* fft.c: discrete Fourier transforms, complex to complex, real to half of a spectrum, and back.
  *
- * StableHLO transforms at most three last dims at once and divides inverses by their length: dims are brought to the end, in
- * groups, and what torch's norm asks for is one factor. A transform of length 1 is its operand. */
+ * StableHLO transforms at most three last dims at once and divides inverses by their length: dims are brought to the
+ * end, in groups, and what torch's norm asks for is one factor. A transform of length 1 is its operand. */
 #include <math.h>
 #include "ops/index.h"
 #include "ops/math.h"

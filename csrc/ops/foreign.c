@@ -1,7 +1,7 @@
 /* foreign.c: the rule of kernels that others wrote in StableHLO (hlo/foreign.h).
  *
- * torch_tpu::foreign(Tensor[] args, str key) -> Tensor[] calls the function that is registered under the key; who makes the
- * call has checked that its types are those of args and of what it returns (torch_tpu/kernels/op.py). */
+ * torch_tpu::foreign(Tensor[] args, str key) -> Tensor[] calls the function that is registered under the key; who makes
+ * the call has checked that its types are those of args and of what it returns (torch_tpu/kernels/op.py). */
 #include "hlo/foreign.h"
 #include "ops/op.h"
 #include "ops/rules.h"

@@ -1,9 +1,10 @@
 /* geev.c: eigenvalues and eigenvectors of square matrices without symmetry.
  *
- * They are read off the Schur form (schur.h). The 2 by 2 blocks of a real form give pairs that are conjugate to the last bit, the
- * one above the real axis first; complex rotations then take the blocks apart. Eigenvectors of the triangle come by back
- * substitution, all at once, a row after the other, and are scaled as LAPACK's geev does: length 1, and the largest element
- * real where the value is not. Where the iteration fails, as on what is not finite, there is NaN: the device cannot raise. */
+ * They are read off the Schur form (schur.h). The 2 by 2 blocks of a real form give pairs that are conjugate to the
+ * last bit, the one above the real axis first; complex rotations then take the blocks apart. Eigenvectors of the
+ * triangle come by back substitution, all at once, a row after the other, and are scaled as LAPACK's geev does: length
+ * 1, and the largest element real where the value is not. Where the iteration fails, as on what is not finite, there is
+ * NaN: the device cannot raise. */
 #include <float.h>
 #include <math.h>
 
@@ -45,14 +46,18 @@ static void split_block(hlo_module *m, hlo k, const hlo *in, hlo *out, void *use
   const split *s = user;
   hlo rows = tt_matrix_take(m, in[0], 1, k, 2), pair = tt_matrix_take(m, rows, 2, k, 2);
   if (!pair) return;
-  hlo c = hlo_slice_dim(m, hlo_slice_dim(m, pair, 1, 1, 2, 1), 2, 0, 1, 1), d = hlo_slice_dim(m, hlo_slice_dim(m, pair, 1, 1, 2, 1), 2, 1, 2, 1);
-  hlo value = hlo_unsqueeze(m, hlo_dynamic_slice(m, s->value, (hlo[]){hlo_int(m, TT_I32, 0), k}, (int64_t[]){in[0]->dims[0], 1}), 2);
-  hlo block = hlo_unsqueeze(m, hlo_dynamic_slice(m, s->block, (hlo[]){hlo_int(m, TT_I32, 0), k}, (int64_t[]){in[0]->dims[0], 1}), 2);
+  hlo c = hlo_slice_dim(m, hlo_slice_dim(m, pair, 1, 1, 2, 1), 2, 0, 1, 1),
+      d = hlo_slice_dim(m, hlo_slice_dim(m, pair, 1, 1, 2, 1), 2, 1, 2, 1);
+  hlo value = hlo_unsqueeze(
+      m, hlo_dynamic_slice(m, s->value, (hlo[]){hlo_int(m, TT_I32, 0), k}, (int64_t[]){in[0]->dims[0], 1}), 2);
+  hlo block = hlo_unsqueeze(
+      m, hlo_dynamic_slice(m, s->block, (hlo[]){hlo_int(m, TT_I32, 0), k}, (int64_t[]){in[0]->dims[0], 1}), 2);
   hlo x = sub(m, value, d), length = root(m, add(m, tt_square(m, x), tt_square(m, c)));
   length = hlo_convert(m, choose_number(m, is(m, length, 0), 1, length), (tt_dtype)pair->dtype);
   x = choose(m, block, quo(m, x, length), constant_like(m, x, 1)); /* (x, y) is the block's first eigenvector */
   hlo y = choose(m, block, quo(m, c, length), constant_like(m, x, 0));
-  hlo first = hlo_concat(m, 2, (hlo[]){x, y}, 1), second = hlo_concat(m, 2, (hlo[]){neg(m, tt_matrix_conj(m, y)), tt_matrix_conj(m, x)}, 1);
+  hlo first = hlo_concat(m, 2, (hlo[]){x, y}, 1),
+      second = hlo_concat(m, 2, (hlo[]){neg(m, tt_matrix_conj(m, y)), tt_matrix_conj(m, x)}, 1);
   hlo g = hlo_concat(m, 2, (hlo[]){first, second}, 2);
   hlo form = tt_matrix_put(m, in[0], 1, k, tt_matrix_product_adjoint(m, g, rows));
   out[0] = tt_matrix_put(m, form, 2, k, tt_matrix_product(m, tt_matrix_take(m, form, 2, k, 2), g));
@@ -68,7 +73,8 @@ static void row_up(hlo_module *m, hlo turn, const hlo *in, hlo *out, void *user)
   if (!x) return;
   int64_t n = x->dims[2];
   hlo i = sub(m, hlo_int(m, TT_I32, n - 2), turn), row = tt_matrix_take(m, t->form, 1, i, 1);
-  hlo here = tt_matrix_take(m, row, 2, i, 1), place = tt_matrix_position(m, row, 2), beyond = hlo_compare(m, "GT", place, i);
+  hlo here = tt_matrix_take(m, row, 2, i, 1), place = tt_matrix_position(m, row, 2),
+      beyond = hlo_compare(m, "GT", place, i);
   hlo sum = tt_matrix_product(m, choose(m, beyond, row, constant_like(m, row, 0)), x); /* [batch, 1, n] */
   hlo value = hlo_unsqueeze(m, t->value, 1), gap = sub(m, value, tt_matrix_spread(m, here, 1, n));
   hlo least = larger(m, times(m, tt_matrix_abs1(m, value), t->ulp), constant_like(m, tt_real_part(m, value), t->tiny));
@@ -91,7 +97,8 @@ static hlo normalised(hlo_module *m, hlo v, hlo turned) {
   v = quo(m, v, hlo_convert(m, tt_matrix_spread(m, choose_number(m, is(m, largest, 0), 1, largest), n, n), t));
   hlo squares = tt_square(m, v), length = root(m, tt_matrix_sum(m, squares, 1));
   v = quo(m, v, hlo_convert(m, tt_matrix_spread(m, length, n, n), t));
-  hlo row = tt_matrix_position(m, v, 1), top = hlo_compare(m, "EQ", squares, tt_matrix_spread(m, tt_matrix_max(m, squares, 1), n, n));
+  hlo row = tt_matrix_position(m, v, 1),
+      top = hlo_compare(m, "EQ", squares, tt_matrix_spread(m, tt_matrix_max(m, squares, 1), n, n));
   hlo first = choose(m, top, row, hlo_int(m, TT_I32, INT32_MAX));
   first = hlo_unsqueeze(m, hlo_reduce(m, "minimum", first, hlo_int(m, TT_I32, INT32_MAX), 1, (int[]){1}), 1);
   hlo at = hlo_compare(m, "EQ", row, tt_matrix_spread(m, first, n, n));
@@ -110,7 +117,8 @@ static hlo vectors_of(hlo_module *m, tt_schur s, hlo value, values v, bool real)
   split blocks = {value, v.block};
   if (real && n > 1) tt_loop(m, hlo_int(m, TT_I32, 0), hlo_int(m, TT_I32, n - 1), 2, pair, split_block, &blocks, pair);
   bool wide = t == TT_C128;
-  triangle job = {tt_matrix_with_diagonal(m, pair[0], value), value, tt_epsilon(t), (wide ? DBL_MIN : FLT_MIN) * (double)n / tt_epsilon(t), wide ? 1e100 : 1e10};
+  triangle job = {tt_matrix_with_diagonal(m, pair[0], value), value, tt_epsilon(t),
+                  (wide ? DBL_MIN : FLT_MIN) * (double)n / tt_epsilon(t), wide ? 1e100 : 1e10};
   hlo x = tt_matrix_identity(m, t, batch, n, n);
   if (n > 1) tt_loop(m, hlo_int(m, TT_I32, 0), hlo_int(m, TT_I32, n - 1), 1, &x, row_up, &job, &x);
   x = tt_matrix_product(m, pair[1], x);

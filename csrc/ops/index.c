@@ -213,7 +213,8 @@ void rule_isin(tt_ctx *c) {
 }
 
 /* ---- reads ---- */
-static const char in_self[] = "index out of range in self", in_dim[] = "index {} is out of bounds for dimension %d with size %lld",
+static const char in_self[] = "index out of range in self",
+                  in_dim[] = "index {} is out of bounds for dimension %d with size %lld",
                   in_data[] = "INDICES element is out of DATA bounds, id={} axis_dim=%lld",
                   in_elements[] = "out of range: tried to access index {} on a tensor of %lld elements.";
 
@@ -259,7 +260,8 @@ void tt_require_list(tt_ctx *c, int list) { /* torch counts the dims that are in
     if (!tt_elem_has(c, list, i)) continue;
     hlo e = tt_elem(c, list, i);
     int64_t n = tt_in_dims(c, 0)[i];
-    if (e && e->dtype != TT_BOOL && e->dtype != TT_U8) tt_require_index(c, e, n, true, TT_OUT_OF_RANGE, in_dim, k++, (long long)n);
+    if (e && e->dtype != TT_BOOL && e->dtype != TT_U8)
+      tt_require_index(c, e, n, true, TT_OUT_OF_RANGE, in_dim, k++, (long long)n);
   }
 }
 

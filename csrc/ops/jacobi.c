@@ -1,6 +1,7 @@
 /* jacobi.c: turns of pairs of rows, round-robin seats, and small words for batches of matrices.
  *
- * All sizes are static and no step is written more than once, so a program's length does not depend on the matrices' size. */
+ * All sizes are static and no step is written more than once, so a program's length does not depend on the matrices'
+ * size. */
 #include "ops/jacobi.h"
 
 #include <float.h>
@@ -93,7 +94,8 @@ hlo tt_jacobi_turn(hlo_module *m, hlo x, int dim, tt_turns t) {
   hlo upper = tt_upper_half(m, x, dim), lower = tt_lower_half(m, x, dim);
   if (!upper) return NULL;
   int where[2] = {0, dim};
-  hlo c = hlo_broadcast(m, t.cos, x->rank, upper->dims, where), s = hlo_broadcast(m, t.sin, x->rank, upper->dims, where);
+  hlo c = hlo_broadcast(m, t.cos, x->rank, upper->dims, where),
+      s = hlo_broadcast(m, t.sin, x->rank, upper->dims, where);
   hlo p = sub(m, mul(m, c, upper), mul(m, tt_matrix_conj(m, s), lower));
   return tt_jacobi_seat(m, p, add(m, mul(m, s, upper), mul(m, c, lower)), dim);
 }

@@ -1,8 +1,8 @@
 /* ldl.c: L D L^T and L D L^H of symmetric and Hermitian matrices with diagonal pivoting, and systems given by them.
  *
  * Bunch and Kaufman's partial pivoting (Math. Comp. 31, 1977) in the form of LAPACK's sytf2 and hetf2 with uplo = 'L':
- * 1 by 1 or 2 by 2 pivots, whose rows and columns are exchanged in what is left only. Matrices of a batch choose differently, so each
- * carries its own place in the loop, and what it holds at a place is picked by masks. */
+ * 1 by 1 or 2 by 2 pivots, whose rows and columns are exchanged in what is left only. Matrices of a batch choose
+ * differently, so each carries its own place in the loop, and what it holds at a place is picked by masks. */
 #include "ops/index.h"
 #include "ops/linalg.h"
 #include "ops/math.h"

@@ -338,7 +338,8 @@ static hlo product_of(hlo_module *m, hlo d) { return hlo_reduce(m, "multiply", d
 
 static hlo ones_of(tt_ctx *c, int k) { return hlo_full(c->m, c->want[k].dtype, c->want[k].rank, c->want[k].dims, 1); }
 
-/* Operand 0 as torch's determinants factor it, whose gradients use the factors: a real row-major matrix as its transpose. */
+/* Operand 0 as torch's determinants factor it, whose gradients use the factors: a real row-major matrix as its
+ * transpose. */
 static tt_lu factored(tt_ctx *c) {
   hlo a = tt_matrix_argument(c, 0);
   if (!a) return (tt_lu){0};

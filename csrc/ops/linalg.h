@@ -38,7 +38,8 @@ hlo tt_matrix_put(hlo_module *m, hlo x, int dim, hlo at, hlo part);
 hlo tt_matrix_permute_rows(hlo_module *m, hlo x, hlo order); /* result row i is row order[b, i] (i32, [batch, r]) */
 hlo tt_matrix_row_at(hlo_module *m, hlo x, hlo p); /* [batch, 1, c]; p: rank 0, or [batch, 1, 1]: each batch its own */
 hlo tt_matrix_exchange(hlo_module *m, hlo x, hlo p, hlo q); /* rows p and q change places */
-/* Where the real x [batch, r, 1] is largest, of the places allowed: the first of several, NaN above all. [batch, 1, 1] */
+/* Where the real x [batch, r, 1] is largest, of the places allowed: the first of several, NaN above all. [batch, 1, 1]
+ */
 hlo tt_matrix_largest(hlo_module *m, hlo x, hlo allowed);
 hlo tt_matrix_sum(hlo_module *m, hlo x, int dim);          /* that dim is kept, with size 1 */
 hlo tt_matrix_max(hlo_module *m, hlo x, int dim);          /* of real x; the same */

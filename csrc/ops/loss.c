@@ -49,7 +49,8 @@ static classes classes_of(tt_ctx *c, hlo x, int target_arg, int ignore_arg) {
   if (tt_debug(c)) {
     hlo in = hlo_binary(m, "and", hlo_compare(m, "GE", k.target, hlo_int(m, k.target->dtype, 0)),
                         hlo_compare(m, "LT", hlo_convert(m, k.target, TT_I64), hlo_int(m, TT_I64, x->dims[k.dim])));
-    tt_require(c, hlo_binary(m, "or", in, hlo_unary(m, "not", k.kept)), k.target, TT_OUT_OF_RANGE, "Target {} is out of bounds.");
+    tt_require(c, hlo_binary(m, "or", in, hlo_unary(m, "not", k.kept)), k.target, TT_OUT_OF_RANGE,
+               "Target {} is out of bounds.");
   }
   if (!tt_has(c, target_arg + 1)) return k;
   hlo weight = tt_in(c, target_arg + 1);
@@ -150,7 +151,9 @@ void rule_distance_loss_backward(tt_ctx *c) { /* (grad_output, self, target, red
 
 static void require_chances(tt_ctx *c, hlo x, const char *message) {
   if (tt_debug(c) && x)
-    tt_require(c, hlo_binary(c->m, "and", hlo_compare(c->m, "GE", x, zero_of(c->m, x)), hlo_compare(c->m, "LE", x, hlo_float(c->m, x->dtype, 1))),
+    tt_require(c,
+               hlo_binary(c->m, "and", hlo_compare(c->m, "GE", x, zero_of(c->m, x)),
+                          hlo_compare(c->m, "LE", x, hlo_float(c->m, x->dtype, 1))),
                NULL, TT_INVALID_ARGUMENT, "%s", message);
 }
 

@@ -1,4 +1,5 @@
-/* math.h: short words for what formulas are made of. Rules that compute include it; nothing here knows a tensor's meaning. */
+/* math.h: short words for what formulas are made of. Rules that compute include it; nothing here knows a tensor's
+ * meaning. */
 #ifndef TT_OPS_MATH_H
 #define TT_OPS_MATH_H
 #include "ops/op.h"
@@ -19,14 +20,19 @@ static inline hlo absolute(hlo_module *m, hlo a) { return hlo_unary(m, "abs", a)
 static inline hlo root(hlo_module *m, hlo a) { return hlo_unary(m, "sqrt", a); }
 static inline hlo plus(hlo_module *m, hlo a, double v) { return hlo_binary_scalar(m, "add", a, v); }
 static inline hlo times(hlo_module *m, hlo a, double v) { return hlo_binary_scalar(m, "multiply", a, v); }
-static inline hlo constant_like(hlo_module *m, hlo x, double v) { return x ? hlo_float(m, (tt_dtype)x->dtype, v) : NULL; } /* rank 0 */
+/* rank 0 */
+static inline hlo constant_like(hlo_module *m, hlo x, double v) {
+  return x ? hlo_float(m, (tt_dtype)x->dtype, v) : NULL;
+}
 static inline hlo over(hlo_module *m, double v, hlo a) { return quo(m, constant_like(m, a, v), a); }
 static inline hlo is_below(hlo_module *m, hlo a, double v) { return hlo_compare(m, "LT", a, constant_like(m, a, v)); }
 static inline hlo is_above(hlo_module *m, hlo a, double v) { return hlo_compare(m, "GT", a, constant_like(m, a, v)); }
 static inline hlo is(hlo_module *m, hlo a, double v) { return hlo_compare(m, "EQ", a, constant_like(m, a, v)); }
 static inline hlo is_nan(hlo_module *m, hlo a) { return hlo_compare(m, "NE", a, a); }
 static inline hlo choose(hlo_module *m, hlo p, hlo a, hlo b) { return hlo_select(m, p, a, b); }
-static inline hlo choose_number(hlo_module *m, hlo p, double v, hlo b) { return hlo_select(m, p, constant_like(m, b, v), b); }
+static inline hlo choose_number(hlo_module *m, hlo p, double v, hlo b) {
+  return hlo_select(m, p, constant_like(m, b, v), b);
+}
 /* Of complex numbers each part by itself: inf times a complex constant would have NaN parts. */
 static inline hlo scaled(hlo_module *m, hlo x, double v) {
   if (!x || !tt_is_complex((tt_dtype)x->dtype)) return times(m, x, v);

@@ -14,7 +14,8 @@ hlo tt_matrices(hlo_module *m, hlo x) {
   return hlo_reshape(m, x, 3, (int64_t[]){batch, x->dims[x->rank - 2], x->dims[x->rank - 1]});
 }
 
-/* Half precision and integers (but int32, which pivots are), which the CPU's kernels refuse: they do it in torch's words. */
+/* Half precision and integers (but int32, which pivots are), which the CPU's kernels refuse: they do it in torch's
+ * words. */
 static bool is_lapack(tt_ctx *c, int i) {
   tt_dtype t = (tt_dtype)tt_in_dtype(c, i);
   if (t == TT_F32 || t == TT_F64 || t == TT_I32 || tt_is_complex(t)) return true;

@@ -26,7 +26,8 @@ static hlo sum(hlo_module *m, hlo x, const axes *a) {
 }
 
 static hlo mean(hlo_module *m, hlo x, const axes *a) {
-  return x ? hlo_binary(m, "divide", sum(m, x, a), hlo_count(m, x, a->n_reduced, a->reduced, (tt_dtype)x->dtype)) : NULL;
+  return x ? hlo_binary(m, "divide", sum(m, x, a), hlo_count(m, x, a->n_reduced, a->reduced, (tt_dtype)x->dtype))
+           : NULL;
 }
 
 static hlo spread(hlo_module *m, hlo v, hlo like, const axes *a) { /* over the reduced dims */
@@ -61,7 +62,8 @@ void rule_softmax(tt_ctx *c) { /* (self, dim, half_to_float or dtype); hlo: "", 
   axes a = softmax_axes(c, x, 1);
   bool safe = *c->op->hlo == 's', in_log = *c->op->hlo == 'l';
   hlo lowest = hlo_lowest(m, x->dtype), top = hlo_reduce(m, "maximum", x, lowest, a.n_reduced, a.reduced);
-  /* Rows are guarded, not elements: an elementwise choice would stay in memory beside its operand until the backward. */
+  /* Rows are guarded, not elements: an elementwise choice would stay in memory beside its operand until the backward.
+   */
   hlo none = safe ? hlo_compare(m, "EQ", top, lowest) : NULL;
   if (safe) top = hlo_select(m, none, hlo_int(m, x->dtype, 0), top);
   hlo shifted = subtract(m, x, spread(m, top, x, &a)), power = hlo_unary(m, "exponential", shifted);

@@ -1,7 +1,7 @@
 /* op.c: what a rule asks of its context, and how a rule is run.
  *
- * Arguments are read when a rule asks for them, once each: an argument that no rule reads never becomes an operand of the
- * program. Errors stick in the module. Reading an argument as what it is not is the table's mistake: INTERNAL. */
+ * Arguments are read when a rule asks for them, once each: an argument that no rule reads never becomes an operand of
+ * the program. Errors stick in the module. Reading an argument as what it is not is the table's mistake: INTERNAL. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,13 +18,15 @@ static const tt_arg *elem(const tt_ctx *c, int i, int e) {
 }
 
 static hlo wrong(tt_ctx *c, int i, const char *expected, const tt_arg *a) {
-  static const char *const tags[] = {"none", "tensor", "scalar", "host tensor", "int", "bool", "dtype", "string", "list", "generator"};
+  static const char *const tags[] = {"none", "tensor", "scalar", "host tensor", "int",
+                                     "bool", "dtype",  "string", "list",        "generator"};
   return hlo_fail(c->m, TT_INTERNAL, "%s: argument %d: expected %s, got %s", c->op->name, i, expected, tags[a->tag]);
 }
 
 /* ---- reading ---- */
 
-/* A number in its own dtype takes it from the argument; in another dtype it is made in that one, which keeps 0.1 an f16's 0.1. */
+/* A number in its own dtype takes it from the argument; in another dtype it is made in that one, which keeps 0.1 an
+ * f16's 0.1. */
 static hlo number(tt_ctx *c, int i, const tt_arg *a, tt_dtype t) {
   switch (a->tag) {
     case TT_ARG_SCALAR: case TT_ARG_HOST: return c->env->scalar(c->env->user, a, t);
@@ -164,7 +166,9 @@ int tt_dims(tt_ctx *c, int i, int rank, int *out) {
   return count;
 }
 
-int tt_dim(tt_ctx *c, int i, int rank, int otherwise) { return tt_has(c, i) ? wrap_dim(tt_int(c, i, 0), rank) : otherwise; }
+int tt_dim(tt_ctx *c, int i, int rank, int otherwise) {
+  return tt_has(c, i) ? wrap_dim(tt_int(c, i, 0), rank) : otherwise;
+}
 
 uint8_t tt_dtype_arg(tt_ctx *c, int i, uint8_t otherwise) {
   const tt_arg *a = arg(c, i);
@@ -193,8 +197,8 @@ bool tt_scalar_is_one(const tt_arg *a) {
 }
 
 bool tt_range_moves(const tt_op *op, const tt_arg *args) {
-  return op->flags & OP_RANGE && args[0].tag == TT_ARG_SCALAR && args[0].dtype == TT_I64 && args[1].tag == TT_ARG_SCALAR &&
-         args[1].dtype == TT_I64;
+  return op->flags & OP_RANGE && args[0].tag == TT_ARG_SCALAR && args[0].dtype == TT_I64 &&
+         args[1].tag == TT_ARG_SCALAR && args[1].dtype == TT_I64;
 }
 
 bool tt_in_is_one(tt_ctx *c, int i) {
@@ -278,11 +282,13 @@ void tt_require_index(tt_ctx *c, hlo index, int64_t n, bool wrap, tt_code code, 
 
 static void print_dims(char *out, size_t size, int rank, const int64_t *dims) {
   size_t n = (size_t)snprintf(out, size, "[");
-  for (int i = 0; i < rank && n < size; i++) n += (size_t)snprintf(out + n, size - n, i ? ", %lld" : "%lld", (long long)dims[i]);
+  for (int i = 0; i < rank && n < size; i++)
+    n += (size_t)snprintf(out + n, size - n, i ? ", %lld" : "%lld", (long long)dims[i]);
   if (n < size) snprintf(out + n, size - n, "]");
 }
 
-/* torch's kinds of numbers, each of which holds those before it: what is written into a tensor may not be of a later one. */
+/* torch's kinds of numbers, each of which holds those before it: what is written into a tensor may not be of a later
+ * one. */
 static int category(tt_dtype t) { return tt_is_complex(t) ? 3 : tt_is_float(t) ? 2 : t == TT_BOOL ? 0 : 1; }
 
 static void finish_result(tt_ctx *c, int k) {
@@ -300,10 +306,12 @@ static void finish_result(tt_ctx *c, int k) {
     hlo_fail(c->m, TT_INTERNAL, "%s: result %d: expected dims %s, got %s", c->op->name, k, expected, got);
     return;
   }
-  bool lossy = w->written && c->op->promotion == PROMOTE_DEFAULT && category((tt_dtype)v->dtype) > category((tt_dtype)w->dtype);
-  if (lossy || (tt_is_complex((tt_dtype)v->dtype) && !tt_is_complex((tt_dtype)w->dtype) && c->op->promotion != PROMOTE_NONE)) {
-    hlo_fail(c->m, TT_UNIMPLEMENTED, "result type %s can't be cast to the desired output type %s", tt_dtype_name(v->dtype),
-             tt_dtype_name(w->dtype));
+  bool lossy =
+      w->written && c->op->promotion == PROMOTE_DEFAULT && category((tt_dtype)v->dtype) > category((tt_dtype)w->dtype);
+  if (lossy ||
+      (tt_is_complex((tt_dtype)v->dtype) && !tt_is_complex((tt_dtype)w->dtype) && c->op->promotion != PROMOTE_NONE)) {
+    hlo_fail(c->m, TT_UNIMPLEMENTED, "result type %s can't be cast to the desired output type %s",
+             tt_dtype_name(v->dtype), tt_dtype_name(w->dtype));
     return;
   }
   c->result[k] = hlo_convert(c->m, v, (tt_dtype)w->dtype);

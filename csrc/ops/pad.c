@@ -64,7 +64,8 @@ static hlo replicate(hlo_module *m, hlo x, int dim, int64_t low, int64_t high) {
   return hlo_concat(m, k, parts, dim);
 }
 
-/* Where the padded dim reads, place by place: for the rare case that a margin shows what was cropped on the other side. */
+/* Where the padded dim reads, place by place: for the rare case that a margin shows what was cropped on the other side.
+ */
 static tt_line *walk(hlo_module *m, int64_t n, int64_t low, int64_t high, bool reflected) {
   tt_line *l = tt_line_create(m, n, n + low + high, 1);
   for (int64_t o = 0; l && o < l->out; o++) {
@@ -85,7 +86,8 @@ static hlo fold_back(hlo_module *m, hlo grad, int dim, int64_t low, int64_t high
   hlo zero = zero_of(grad, m);
   int64_t left = positive(low), right = positive(high), kept = grad->dims[dim] - left - right;
   if (shows_cropped(kept, low, high, reflected))
-    return tt_line_apply(m, grad, dim, tt_line_transpose(m, walk(m, grad->dims[dim] - low - high, low, high, reflected)));
+    return tt_line_apply(m, grad, dim,
+                         tt_line_transpose(m, walk(m, grad->dims[dim] - low - high, low, high, reflected)));
   hlo sum = hlo_slice_dim(m, grad, dim, left, left + kept, 1);
   for (int side = 0; side < 2; side++) {
     int64_t size = side ? right : left;
@@ -116,7 +118,8 @@ void rule_edge_pad(tt_ctx *c) { /* (self, padding); hlo "reflect" or "replicate"
   for (int i = 0; x && i < n / 2; i++) {
     int dim = rank - 1 - i;
     int64_t low = pairs[2 * i], high = pairs[2 * i + 1], kept = x->dims[dim] - positive(-low) - positive(-high);
-    if (shows_cropped(kept, low, high, reflected)) x = tt_line_apply(c->m, x, dim, walk(c->m, x->dims[dim], low, high, reflected));
+    if (shows_cropped(kept, low, high, reflected))
+      x = tt_line_apply(c->m, x, dim, walk(c->m, x->dims[dim], low, high, reflected));
     else x = (reflected ? reflect : replicate)(c->m, x, dim, low, high);
   }
   c->result[0] = x;

@@ -1,9 +1,10 @@
-/* polynomial.c: orthogonal polynomials of degree n at x, where both are tensors: Chebyshev's of four kinds on [-1, 1] and
- * shifted to [0, 1], Hermite's of two kinds, Laguerre's, Legendre's.
+/* polynomial.c: orthogonal polynomials of degree n at x, where both are tensors: Chebyshev's of four kinds on [-1, 1]
+ * and shifted to [0, 1], Hermite's of two kinds, Laguerre's, Legendre's.
  *
- * One loop runs the three-term recurrence (DLMF 18.9) over the whole tensor until the largest degree; an element stays as it is
- * once its own degree is reached. Where torch CPU has a closed form (Chebyshev's cosines inside the interval, the values at
- * its ends) it is used too, and such an element does not keep the loop going. A negative degree gives 0. */
+ * One loop runs the three-term recurrence (DLMF 18.9) over the whole tensor until the largest degree; an element stays
+ * as it is once its own degree is reached. Where torch CPU has a closed form (Chebyshev's cosines inside the interval,
+ * the values at its ends) it is used too, and such an element does not keep the loop going. A negative degree gives 0.
+ */
 #include <math.h>
 #include <string.h>
 #include "ops/math.h"
@@ -13,7 +14,7 @@ typedef struct family {
   const char *name;
   hlo (*second)(hlo_module *m, hlo x);                                     /* of degree 1 */
   hlo (*next)(hlo_module *m, hlo x, hlo k, hlo before, hlo last);          /* of degree k + 1 */
-  int closed_above;                                                        /* degrees that have a closed form inside; -1: none */
+  int closed_above; /* degrees that have a closed form inside; -1: none */
   int most_f32, most_f64;                                                  /* beyond this degree NaN; 0: no limit */
 } family;
 
@@ -82,7 +83,8 @@ static hlo chebyshev_inside(hlo_module *m, const family *f, hlo x, hlo degree, h
   hlo wave = mul(m, plus(m, degree, *f->name == 'u' ? 1 : 0.5), angle), by = *f->name == 'u' ? angle : half;
   hlo top = hlo_unary(m, sine ? "sine" : "cosine", wave), bottom = hlo_unary(m, sine ? "sine" : "cosine", by);
   /* So near to an end that the angle is that end's. */
-  hlo end = choose(m, is_above(m, x, 0), chebyshev_end(m, f, true, degree, sign), chebyshev_end(m, f, false, degree, sign));
+  hlo end =
+      choose(m, is_above(m, x, 0), chebyshev_end(m, f, true, degree, sign), chebyshev_end(m, f, false, degree, sign));
   return choose(m, is(m, bottom, 0), end, quo(m, top, bottom));
 }
 
@@ -115,7 +117,8 @@ void rule_polynomial(tt_ctx *c) { /* (x, n); hlo: the family, with "shifted " be
     limit = is_above(m, n, x->dtype == TT_F64 ? f->most_f64 : f->most_f32);
     known = either(m, known, limit);
   }
-  hlo state[5] = {hlo_int(m, TT_I64, 1), choose(m, known, hlo_int(m, TT_I64, 1), n), x, hlo_full_like(m, x, 1), f->second(m, x)};
+  hlo state[5] = {hlo_int(m, TT_I64, 1), choose(m, known, hlo_int(m, TT_I64, 1), n), x, hlo_full_like(m, x, 1),
+                  f->second(m, x)};
   hlo last[5] = {0};
   hlo_while(m, 5, state, some_left, next_degree, (void *)f, last);
   hlo r = last[4];

@@ -1,9 +1,11 @@
-/* pool.c: rules of pooling in two and three dims (torch makes one dim of two), of adaptive pooling, and of their gradients.
+/* pool.c: rules of pooling in two and three dims (torch makes one dim of two), of adaptive pooling, and of their
+ * gradients.
  *
- * Everything is separable: maxima are taken dim by dim from the last, carrying the flat place of each, so that a window costs the
- * sum of its sides and not their product. Strictly greater wins, so the first maximum stays; a NaN always wins, as in torch.
- * Averages divide by counts known while lowering. A maximum's gradient is laid down window place by window place where windows
- * are small, and scattered otherwise. Refuses nothing: Meta kernels have checked the windows. */
+ * Everything is separable: maxima are taken dim by dim from the last, carrying the flat place of each, so that a window
+ * costs the sum of its sides and not their product. Strictly greater wins, so the first maximum stays; a NaN always
+ * wins, as in torch. Averages divide by counts known while lowering. A maximum's gradient is laid down window place by
+ * window place where windows are small, and scattered otherwise. Refuses nothing: Meta kernels have checked the
+ * windows. */
 #include <stdio.h>
 #include <string.h>
 #include "ops/index.h"
@@ -43,7 +45,8 @@ static bool give_blanks(tt_ctx *c) { /* where nothing is to be computed */
 
 /* ---- averages ---- */
 /* How many places of the operand (and of its margins, if they count) each window of dim i holds. */
-static hlo counts(hlo_module *m, const windows *w, int i, int64_t in, int64_t out, bool margins, int rank, const int64_t *dims) {
+static hlo counts(hlo_module *m, const windows *w, int i, int64_t in, int64_t out, bool margins, int rank,
+                  const int64_t *dims) {
   int64_t *n = hlo_alloc(m, (size_t)(out ? out : 1) * sizeof *n);
   int dim = w->first + i;
   if (!n) return NULL;
@@ -60,7 +63,8 @@ static hlo counts(hlo_module *m, const windows *w, int i, int64_t in, int64_t ou
   return hlo_broadcast(m, hlo_array(m, TT_I64, 1, &out, n), rank, dims, &dim);
 }
 
-static hlo averaged(tt_ctx *c, hlo x, const windows *w, const int64_t *in, const int64_t *out, int count_arg) { /* x / counts */
+/* x / counts */
+static hlo averaged(tt_ctx *c, hlo x, const windows *w, const int64_t *in, const int64_t *out, int count_arg) {
   hlo_module *m = c->m;
   if (!x) return NULL;
   hlo divisor = NULL;
@@ -75,7 +79,8 @@ static hlo averaged(tt_ctx *c, hlo x, const windows *w, const int64_t *in, const
   return hlo_binary(m, "divide", x, hlo_convert(m, divisor, (tt_dtype)x->dtype));
 }
 
-void rule_avg_pool(tt_ctx *c) { /* (self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override) */
+/* (self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override) */
+void rule_avg_pool(tt_ctx *c) {
   hlo x = tt_in(c, 0);
   if (!x || give_blanks(c)) return;
   windows w = windows_of(c, 1, x->rank, false);
@@ -88,7 +93,8 @@ void rule_avg_pool(tt_ctx *c) { /* (self, kernel_size, stride, padding, ceil_mod
     high[d] = (out[d] - 1) * stride[d] + size[d] - x->dims[d] - low[d];
     if (high[d] < 0) high[d] = 0; /* what a stride leaves over: the count of windows stays */
   }
-  hlo sum = hlo_reduce_window(c->m, "add", x, hlo_int(c->m, x->dtype, 0), &(hlo_window){.size = size, .stride = stride, .low = low, .high = high});
+  hlo sum = hlo_reduce_window(c->m, "add", x, hlo_int(c->m, x->dtype, 0),
+                              &(hlo_window){.size = size, .stride = stride, .low = low, .high = high});
   c->result[0] = averaged(c, sum, &w, x->dims, out, 5);
 }
 
@@ -109,7 +115,8 @@ void rule_avg_pool_backward(tt_ctx *c) {
     high[d] = in[d] - (grad->dims[d] - 1) * w.stride[i] - 1 + w.padding[i];
   }
   hlo zero = hlo_int(m, grad->dtype, 0);
-  c->result[0] = hlo_reduce_window(m, "add", hlo_pad(m, grad, zero, low, high, interior), zero, &(hlo_window){.size = size});
+  c->result[0] =
+      hlo_reduce_window(m, "add", hlo_pad(m, grad, zero, low, high, interior), zero, &(hlo_window){.size = size});
 }
 
 /* ---- adaptive windows: o holds floor(o * in / out) .. ceil((o + 1) * in / out) - 1 ---- */
@@ -127,7 +134,8 @@ static tt_line *adaptive_line(hlo_module *m, int64_t in, int64_t out) {
   return l;
 }
 
-void rule_adaptive_avg_pool(tt_ctx *c) { /* (self, output_size), backward (grad_output, self); hlo "2", "3" and " back" */
+/* (self, output_size), backward (grad_output, self); hlo "2", "3" and " back" */
+void rule_adaptive_avg_pool(tt_ctx *c) {
   hlo_module *m = c->m;
   bool back = strstr(c->op->hlo, "back") != NULL;
   hlo x = tt_in(c, 0);
@@ -153,14 +161,15 @@ static tt_line *window_line(hlo_module *m, const windows *w, int i, int64_t in, 
   return l;
 }
 
-/* place: flat in the dims from the current one on; negative: a margin. It has one place in the dims that it does not depend on,
- * which keeps it out of gathers: xla-cpu-pjrt reads a gather of a constant that was broadcast wrongly. */
+/* place: flat in the dims from the current one on; negative: a margin. It has one place in the dims that it does not
+ * depend on, which keeps it out of gathers: xla-cpu-pjrt reads a gather of a constant that was broadcast wrongly. */
 typedef struct maximum { hlo value, place; } maximum;
 
 static int64_t outside(tt_dtype place) { return place == TT_I32 ? -((int64_t)1 << 30) : -((int64_t)1 << 62); }
 
 /* Maxima of one dim's windows; scale is what a step along it adds to the flat place. */
-static maximum maximum_along(hlo_module *m, maximum x, int dim, const tt_line *l, int64_t scale, tt_dtype t, bool *margins) {
+static maximum maximum_along(hlo_module *m, maximum x, int dim, const tt_line *l, int64_t scale, tt_dtype t,
+                             bool *margins) {
   maximum best = {NULL, NULL};
   if (!x.value || !l) return best;
   hlo lowest = hlo_lowest(m, x.value->dtype), out_of_it = hlo_int(m, t, outside(t));
@@ -185,7 +194,8 @@ static maximum maximum_along(hlo_module *m, maximum x, int dim, const tt_line *l
       continue;
     }
     hlo better = hlo_compare(m, "GT", next.value, best.value);
-    if (tt_is_float(next.value->dtype)) better = hlo_binary(m, "or", better, hlo_compare(m, "NE", next.value, next.value));
+    if (tt_is_float(next.value->dtype))
+      better = hlo_binary(m, "or", better, hlo_compare(m, "NE", next.value, next.value));
     if (*margins) better = hlo_binary(m, "or", better, hlo_compare(m, "LT", best.place, hlo_int(m, t, 0)));
     best.value = hlo_select(m, better, next.value, best.value);
     best.place = hlo_select(m, better, next.place, best.place);
@@ -226,7 +236,8 @@ static hlo scattered(tt_ctx *c, const char *op, hlo grad, hlo places, int n) {
   for (int d = 0; d < w->rank; d++) *(d < w->rank - n ? &rows : &plane) *= w->dims[d];
   for (int d = w->rank - n; d < w->rank; d++) windows *= grad->dims[d];
   int64_t from[2] = {rows, windows}, to[2] = {rows, plane};
-  hlo x = tt_scatter_along(m, op, hlo_full(m, grad->dtype, 2, to, 0), 1, hlo_reshape(m, places, 2, from), hlo_reshape(m, grad, 2, from));
+  hlo x = tt_scatter_along(m, op, hlo_full(m, grad->dtype, 2, to, 0), 1, hlo_reshape(m, places, 2, from),
+                           hlo_reshape(m, grad, 2, from));
   return hlo_reshape(m, x, w->rank, w->dims);
 }
 
@@ -259,7 +270,8 @@ static hlo laid_down(tt_ctx *c, hlo grad, hlo places, const windows *w) {
   return sum;
 }
 
-/* (grad_output, self, kernel_size, stride, padding, dilation, ceil_mode, indices), adaptive (grad_output, self, indices) */
+/* (grad_output, self, kernel_size, stride, padding, dilation, ceil_mode, indices), adaptive (grad_output, self,
+ * indices) */
 void rule_max_pool_backward(tt_ctx *c) {
   hlo grad = tt_in(c, 0);
   if (!grad || give_blanks(c)) return;

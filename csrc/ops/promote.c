@@ -1,8 +1,9 @@
 /* promote.c: torch's type promotion.
  *
- * Operands fall in three groups: tensors with dims, 0-dim tensors, and wrapped numbers. A group's dtype is the promotion of
- * its members; a lower group changes a higher one only by being of a higher category (bool < integer < float < complex).
- * What torch refuses to promote (uint16 with int32, float8 with float16) was refused by its Meta kernels before. */
+ * Operands fall in three groups: tensors with dims, 0-dim tensors, and wrapped numbers. A group's dtype is the
+ * promotion of its members; a lower group changes a higher one only by being of a higher category (bool < integer <
+ * float < complex). What torch refuses to promote (uint16 with int32, float8 with float16) was refused by its Meta
+ * kernels before. */
 #include "ops/ctx.h"
 
 tt_dtype tt_default_dtype = TT_F32;
@@ -24,7 +25,8 @@ static tt_dtype join_signs(tt_dtype u, tt_dtype i) {
 tt_dtype tt_promote(tt_dtype a, tt_dtype b) {
   if (a == b || b == TT_NO_DTYPE) return a;
   if (a == TT_NO_DTYPE) return b;
-  if (tt_is_complex(a) || tt_is_complex(b)) return complex_of(a) == TT_C128 || complex_of(b) == TT_C128 ? TT_C128 : TT_C64;
+  if (tt_is_complex(a) || tt_is_complex(b))
+    return complex_of(a) == TT_C128 || complex_of(b) == TT_C128 ? TT_C128 : TT_C64;
   if (tt_is_float(a) && tt_is_float(b)) {
     if (a > TT_F64) return b;
     if (b > TT_F64) return a;

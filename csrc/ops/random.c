@@ -106,9 +106,10 @@ void rule_bernoulli(tt_ctx *c) {
   tt_dtype t = tt_in_dtype(c, at) == TT_F64 && c->op->hlo[1] == 't' ? TT_F64 : TT_F32;
   hlo p = hlo_broadcast_to(m, tt_in_as(c, at, t), s.rank, s.dims);
   if (tt_debug(c) && c->op->hlo[1] == 't')
-    tt_require(c, within(m, p, 1), NULL, TT_INVALID_ARGUMENT,
-               "Expected p_in >= 0 && p_in <= 1 to be true, but got false.  (Could this error message be improved?  If so, "
-               "please report an enhancement request to PyTorch.)");
+    tt_require(
+        c, within(m, p, 1), NULL, TT_INVALID_ARGUMENT,
+        "Expected p_in >= 0 && p_in <= 1 to be true, but got false.  (Could this error message be improved?  If so, "
+        "please report an enhancement request to PyTorch.)");
   c->result[0] = hlo_compare(m, "LT", draw(c, at + 1, t, s, false), p);
 }
 
@@ -255,7 +256,8 @@ static void require_chances(tt_ctx *c, hlo p, bool at_once) {
   hlo_module *m = c->m;
   if (!tt_debug(c) || !p || hlo_numel(p) == 0) return;
   int last = p->rank - 1;
-  hlo zero = hlo_float(m, (tt_dtype)p->dtype, 0), finite = hlo_unary(m, "is_finite", p), positive = hlo_compare(m, "GE", p, zero);
+  hlo zero = hlo_float(m, (tt_dtype)p->dtype, 0), finite = hlo_unary(m, "is_finite", p),
+      positive = hlo_compare(m, "GE", p, zero);
   if (at_once) {
     tt_require(c, hlo_binary(m, "and", finite, positive), NULL, TT_INVALID_ARGUMENT,
                "probability tensor contains either `inf`, `nan` or element < 0");

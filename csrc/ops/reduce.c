@@ -1,8 +1,8 @@
 /* reduce.c: sums, products, extremes, counts, moments and norms over dims.
  *
- * A reduction drops dims and the result is reshaped to what is wanted, which settles keepdim. Half floats are summed in f32.
- * Positions of extremes come from two plain reductions, the extreme and then the first place that equals it, because a
- * reduction over (value, index) pairs is slow on every backend. NaN is the largest and the smallest. */
+ * A reduction drops dims and the result is reshaped to what is wanted, which settles keepdim. Half floats are summed in
+ * f32. Positions of extremes come from two plain reductions, the extreme and then the first place that equals it,
+ * because a reduction over (value, index) pairs is slow on every backend. NaN is the largest and the smallest. */
 #include <math.h>
 #include <string.h>
 #include "ops/math.h"
@@ -66,7 +66,9 @@ void rule_sum(tt_ctx *c) {
   int n = pick_dims(c, dims_argument(c), x, dims);
   tt_dtype own = (tt_dtype)tt_in_dtype(c, 0);
   if (what == 'n' && tt_is_float(own)) x = choose_number(m, is_nan(m, x), 0, x);
-  hlo r = what == 'p' && n ? hlo_reduce(m, "multiply", x, constant_like(m, x, 1), n, dims) : what == 'p' ? x : total(m, x, n, dims);
+  hlo r = what == 'p' && n ? hlo_reduce(m, "multiply", x, constant_like(m, x, 1), n, dims)
+          : what == 'p'    ? x
+                           : total(m, x, n, dims);
   if (what == 'm' && r) r = quo(m, r, hlo_count(m, x, n, dims, (tt_dtype)r->dtype));
   c->result[0] = wanted(c, 0, r);
 }
@@ -179,10 +181,15 @@ void rule_var(tt_ctx *c) {
 static hlo norm_of(hlo_module *m, hlo x, double p, int n, const int *dims) {
   if (!x) return NULL;
   hlo size = absolute(m, x);
-  if (!n) return p == 0 && size ? hlo_convert(m, hlo_compare(m, "NE", size, constant_like(m, size, 0)), (tt_dtype)size->dtype) : size;
+  if (!n)
+    return p == 0 && size ? hlo_convert(m, hlo_compare(m, "NE", size, constant_like(m, size, 0)), (tt_dtype)size->dtype)
+                          : size;
   if (p == INFINITY) return hlo_reduce(m, "maximum", size, constant_like(m, size, 0), n, dims);
   if (p == -INFINITY) return extreme(m, size, false, n, dims);
-  if (p == 0) return total(m, hlo_convert(m, hlo_compare(m, "NE", size, constant_like(m, size, 0)), size ? (tt_dtype)size->dtype : TT_F32), n, dims);
+  if (p == 0)
+    return total(
+        m, hlo_convert(m, hlo_compare(m, "NE", size, constant_like(m, size, 0)), size ? (tt_dtype)size->dtype : TT_F32),
+        n, dims);
   if (p == 1) return total(m, size, n, dims);
   if (p == 2) return root(m, total(m, mul(m, size, size), n, dims));
   hlo sum = total(m, hlo_binary(m, "power", size, hlo_full_like(m, size, p)), n, dims);

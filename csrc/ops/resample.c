@@ -1,8 +1,9 @@
 /* resample.c: linear maps along one dim, from tables of what each place reads.
  *
- * A tap whose places are evenly spaced is a strided slice, any other a gather; a map is a sum of taps, so that what is not read
- * (an infinity, a NaN) is not multiplied by zero. Two shapes that are common get less: equal blocks are a reduction, equal
- * repeats a broadcast. A map of very many taps is a product with its matrix, which does spread infinities. */
+ * A tap whose places are evenly spaced is a strided slice, any other a gather; a map is a sum of taps, so that what is
+ * not read (an infinity, a NaN) is not multiplied by zero. Two shapes that are common get less: equal blocks are a
+ * reduction, equal repeats a broadcast. A map of very many taps is a product with its matrix, which does spread
+ * infinities. */
 #include <string.h>
 #include "ops/index.h"
 #include "ops/resample.h"
@@ -132,7 +133,8 @@ static bool equal_repeats(const tt_line *l) { /* place o reads o / r */
 static hlo split_dim(hlo_module *m, hlo x, int dim, int64_t outer, int64_t inner) {
   int64_t dims[TT_MAX_RANK + 1];
   if (!x) return NULL;
-  for (int i = 0; i <= x->rank; i++) dims[i] = i < dim ? x->dims[i] : i == dim ? outer : i == dim + 1 ? inner : x->dims[i - 1];
+  for (int i = 0; i <= x->rank; i++)
+    dims[i] = i < dim ? x->dims[i] : i == dim ? outer : i == dim + 1 ? inner : x->dims[i - 1];
   return hlo_reshape(m, x, x->rank + 1, dims);
 }
 
@@ -147,7 +149,8 @@ static hlo by_matrix(hlo_module *m, hlo x, int dim, const tt_line *l) {
   hlo matrix = x->dtype == TT_F64 ? hlo_array(m, TT_F64, 2, dims, wide)
                                   : hlo_convert(m, hlo_array(m, TT_F32, 2, dims, narrow), (tt_dtype)x->dtype);
   int zero = 0, perm[TT_MAX_RANK];
-  hlo y = hlo_dot(m, x, matrix, &(hlo_dot_dims){.n_contract = 1, .lhs_contract = &dim, .rhs_contract = &zero}, 0, (tt_dtype)x->dtype);
+  hlo y = hlo_dot(m, x, matrix, &(hlo_dot_dims){.n_contract = 1, .lhs_contract = &dim, .rhs_contract = &zero}, 0,
+                  (tt_dtype)x->dtype);
   for (int i = 0; i < x->rank; i++) perm[i] = i < dim ? i : i == dim ? x->rank - 1 : i - 1;
   return hlo_transpose(m, y, perm);
 }

@@ -14,7 +14,8 @@ typedef struct tt_line {
   double *weight;
 } tt_line;
 
-tt_line *tt_line_create(hlo_module *m, int64_t in, int64_t out, int taps); /* nothing read, weights 1; NULL sticks an error */
+/* nothing read, weights 1; NULL sticks an error */
+tt_line *tt_line_create(hlo_module *m, int64_t in, int64_t out, int taps);
 tt_line *tt_line_transpose(hlo_module *m, const tt_line *line);
 /* x[.., at[o], ..] along dim for n places o; fill (rank 0, x's dtype) where at[o] is -1. */
 hlo tt_line_tap(hlo_module *m, hlo x, int dim, int64_t n, const int64_t *at, hlo fill);

@@ -3,9 +3,9 @@
  * One loop serves all elements: each turn draws anew for all and settles those that accept, until all have. The loop
  * has a stream of random numbers of its own, whose seed is drawn from the generator, so that however many turns it
  * takes the generator moves on by the same. The methods are exact (Knuth; Hoermann's transformed rejections PTRS and
- * BTRS, 1993; Devroye's sum of waiting times, 1986; Marsaglia and Tsang, 2000), as far as the arithmetic goes: f64 where differences of large logarithms decide.
- * Elements without a distribution (NaN, infinite or negative parameters) are settled from the start, so that the
- * loop always ends. */
+ * BTRS, 1993; Devroye's sum of waiting times, 1986; Marsaglia and Tsang, 2000), as far as the arithmetic goes: f64
+ * where differences of large logarithms decide. Elements without a distribution (NaN, infinite or negative parameters)
+ * are settled from the start, so that the loop always ends. */
 #include <math.h>
 #include "ops/random.h"
 #include "ops/rules.h"
@@ -53,8 +53,8 @@ static hlo loop(tt_ctx *c, int generator, hlo parameter, hlo open, double value,
   hlo words[2] = {tt_random_bits(c, generator, TT_U64, 1, &one), hlo_full(m, TT_U64, 1, &one, 0)};
   hlo state = hlo_concat(m, 2, words, 0);
   tt_dtype t = (tt_dtype)parameter->dtype;
-  hlo in[CARRIED] = {state, open, hlo_full(m, t, open->rank, open->dims, value), hlo_full(m, t, open->rank, open->dims, work),
-                     parameter};
+  hlo in[CARRIED] = {state, open, hlo_full(m, t, open->rank, open->dims, value),
+                     hlo_full(m, t, open->rank, open->dims, work), parameter};
   hlo out[CARRIED] = {0};
   hlo_while(m, CARRIED, in, some_open, turn, NULL, out);
   return out[VALUE];
@@ -98,7 +98,8 @@ void rule_poisson(tt_ctx *c) { /* (self, generator) */
   hlo_module *m = c->m;
   hlo rate = tt_in_as(c, 0, TT_F64);
   if (tt_debug(c))
-    tt_require(c, than(m, "GE", rate, 0), NULL, TT_INVALID_ARGUMENT, "invalid Poisson rate, expected rate to be non-negative");
+    tt_require(c, than(m, "GE", rate, 0), NULL, TT_INVALID_ARGUMENT,
+               "invalid Poisson rate, expected rate to be non-negative");
   hlo open = both(m, than(m, "GT", rate, 0), than(m, "LT", rate, HUGE_VAL));
   hlo value = loop(c, 1, rate, open, 0, 1, poisson_turn);
   hlo none = rate ? hlo_compare(m, "NE", rate, rate) : NULL; /* NaN stays NaN */
@@ -130,7 +131,8 @@ static void binomial_turn(hlo_module *m, const hlo *args, hlo *results, void *us
   hlo on = hlo_compare(m, "LE", sum, n), counted = hlo_select(m, on, plus(m, value, 1), value);
   /* Others: as for poisson, by the ratio of the probabilities of k and of the most likely number. */
   hlo deviation = hlo_unary(m, "sqrt", hlo_binary(m, "maximum", mul(m, mean, q), number(m, mean, 1)));
-  hlo b = plus(m, times(m, deviation, 2.53), 1.15), a = plus(m, add(m, times(m, b, 0.0248), times(m, p, 0.01)), -0.0873);
+  hlo b = plus(m, times(m, deviation, 2.53), 1.15),
+      a = plus(m, add(m, times(m, b, 0.0248), times(m, p, 0.01)), -0.0873);
   hlo alpha = mul(m, plus(m, quotient(m, 5.1, b), 2.83), deviation), quick = plus(m, quotient(m, -4.2, b), 0.92);
   hlo centred = plus(m, u, -0.5), room = sub(m, number(m, u, 0.5), hlo_unary(m, "abs", centred));
   hlo k = plus(m, add(m, mul(m, add(m, over(m, times(m, a, 2), room), b), centred), mean), 0.5);
@@ -153,7 +155,8 @@ static void binomial_turn(hlo_module *m, const hlo *args, hlo *results, void *us
 void rule_binomial(tt_ctx *c) { /* (count, prob, generator) */
   hlo_module *m = c->m;
   hlo n = tt_in_as(c, 0, TT_F64), p = tt_in_as(c, 1, TT_F64);
-  n = hlo_broadcast_to(m, n, c->want[0].rank, c->want[0].dims), p = hlo_broadcast_to(m, p, c->want[0].rank, c->want[0].dims);
+  n = hlo_broadcast_to(m, n, c->want[0].rank, c->want[0].dims),
+  p = hlo_broadcast_to(m, p, c->want[0].rank, c->want[0].dims);
   if (!n || !p) return;
   hlo flipped = than(m, "GT", p, 0.5), least = hlo_select(m, flipped, sub(m, number(m, p, 1), p), p);
   hlo open = both(m, both(m, than(m, "GT", n, 0), than(m, "LT", n, HUGE_VAL)), than(m, "GT", least, 0));

@@ -16,8 +16,8 @@ void rule_running(tt_ctx *c) { /* (self, dim, dtype); hlo "add" or "multiply" */
                                                 constant_like(c->m, x, *c->op->hlo == 'm'));
 }
 
-/* cummax and cummin: of equal values the later counts; a NaN is kept, and a later NaN replaces it. hlo: the direction, then
- * "w" where values and indices (arguments 1 and 2) are written instead of returned. */
+/* cummax and cummin: of equal values the later counts; a NaN is kept, and a later NaN replaces it. hlo: the direction,
+ * then "w" where values and indices (arguments 1 and 2) are written instead of returned. */
 void rule_running_extreme(tt_ctx *c) {
   hlo_module *m = c->m;
   char direction[3] = {c->op->hlo[0], c->op->hlo[1], 0};
@@ -57,8 +57,8 @@ static hlo log_add(hlo_module *m, hlo a, hlo b) { /* of complex numbers */
   return choose(m, same, a, choose(m, is_nan(m, u), a, r));
 }
 
-/* Of complex numbers the imaginary part tells how often the running sum went round 0, which depends on the order: one place
- * after the other, as the CPU goes. Carried: position, x, the last sum, all sums. */
+/* Of complex numbers the imaginary part tells how often the running sum went round 0, which depends on the order: one
+ * place after the other, as the CPU goes. Carried: position, x, the last sum, all sums. */
 typedef struct walk { int dim, rank; int64_t n, size[TT_MAX_RANK]; } walk;
 
 static void walk_goes_on(hlo_module *m, const hlo *in, hlo *r, void *user) {

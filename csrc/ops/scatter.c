@@ -64,8 +64,9 @@ static hlo scatter_reduced(hlo_module *m, scatter_fn *scatter, reduction r, hlo 
 }
 
 static void require_in_dim(tt_ctx *c, hlo x, int dim, hlo index, tt_code code, const char *by) {
-  if (x) tt_require_index(c, index, x->dims[dim], false, code, "%sindex {} is out of bounds for dimension %d with size %lld",
-                          by, dim, (long long)x->dims[dim]);
+  if (x)
+    tt_require_index(c, index, x->dims[dim], false, code, "%sindex {} is out of bounds for dimension %d with size %lld",
+                     by, dim, (long long)x->dims[dim]);
 }
 
 static void require_in_self(tt_ctx *c, hlo x, int dim, hlo index) {
@@ -129,8 +130,8 @@ void rule_index_fill(tt_ctx *c) {
   hlo x = tt_at_least_1d(m, tt_in(c, 0)), index = tt_at_least_1d(m, tt_in_own(c, 2));
   int dim = tt_dim(c, 1, tt_in_rank(c, 0), 0);
   if (!x || !index) return;
-  tt_require_index(c, index, x->dims[dim], true, TT_OUT_OF_RANGE, "index {} is out of bounds for dimension %d with size %lld", dim,
-                   (long long)x->dims[dim]);
+  tt_require_index(c, index, x->dims[dim], true, TT_OUT_OF_RANGE,
+                   "index {} is out of bounds for dimension %d with size %lld", dim, (long long)x->dims[dim]);
   index = tt_index_prepare(m, index, x->dims[dim], true, false);
   /* Which places along dim are hit, then one select: cheaper than scattering whole rows of the same value. */
   int64_t n = x->dims[dim], k = hlo_numel(index);

@@ -1,11 +1,12 @@
 /* schur.c: the Schur form by Hessenberg reduction and implicitly shifted QR, as LAPACK's lahqr does it.
  *
- * Real matrices take double shifts and keep 2 by 2 blocks, complex ones take single shifts; tests, shifts and the place where a
- * sweep starts are lahqr's, so that eigenvalues come in its order, but for its exceptional shifts, which are always taken at the
- * bottom here. (LAPACK itself leaves lahqr for another method, and order, above 75 rows.) All matrices of a batch go in step: each has its own active
- * block, rows first .. last, and a sweep's loop runs over the rows that any of them needs. The matrix lies above its
- * basis in one array, since both are multiplied from the right alike; one row and column of zeros let a reflector of
- * three elements stand at the end. Matrices are not balanced first. */
+ * Real matrices take double shifts and keep 2 by 2 blocks, complex ones take single shifts; tests, shifts and the place
+ * where a sweep starts are lahqr's, so that eigenvalues come in its order, but for its exceptional shifts, which are
+ * always taken at the bottom here. (LAPACK itself leaves lahqr for another method, and order, above 75 rows.) All
+ * matrices of a batch go in step: each has its own active block, rows first .. last, and a sweep's loop runs over the
+ * rows that any of them needs. The matrix lies above its basis in one array, since both are multiplied from the right
+ * alike; one row and column of zeros let a reflector of three elements stand at the end. Matrices are not balanced
+ * first. */
 #include "ops/index.h"
 #include "ops/schur.h"
 
@@ -15,7 +16,8 @@
 #include "ops/linalg.h"
 #include "ops/math.h"
 
-typedef struct shape { int64_t n; bool real; } shape; /* of the matrix; its array has n + 1 rows and columns, then the basis */
+/* of the matrix; its array has n + 1 rows and columns, then the basis */
+typedef struct shape { int64_t n; bool real; } shape;
 
 static hlo number(hlo_module *m, int64_t i) { return hlo_int(m, TT_I32, i); }
 static hlo zero_like(hlo_module *m, hlo x) { return constant_like(m, x, 0); }
@@ -84,20 +86,24 @@ static hlo last_true(hlo_module *m, hlo p) { /* the greatest place where p holds
 
 /* Where the element below the diagonal may be taken for zero (lahqr's tests; Ahues & Tisseur). */
 static hlo negligible(hlo_module *m, tt_bands b, double ulp, double tiny) {
-  hlo here = size1(m, b.on), before = size1(m, tt_ahead(m, b.on, -1)), below = size1(m, b.below), above = size1(m, b.above);
-  hlo near = add(m, here, before), beside = add(m, size1(m, tt_ahead(m, b.below, -1)), size1(m, tt_ahead(m, b.below, 1)));
+  hlo here = size1(m, b.on), before = size1(m, tt_ahead(m, b.on, -1)), below = size1(m, b.below),
+      above = size1(m, b.above);
+  hlo near = add(m, here, before),
+      beside = add(m, size1(m, tt_ahead(m, b.below, -1)), size1(m, tt_ahead(m, b.below, 1)));
   near = choose(m, is(m, near, 0), beside, near);
   hlo more = larger(m, below, above), less = smaller(m, below, above);
   hlo apart = size1(m, sub(m, tt_ahead(m, b.on, -1), b.on)), aa = larger(m, here, apart), bb = smaller(m, here, apart);
   hlo sum = add(m, aa, more);
   sum = choose_number(m, is(m, sum, 0), 1, sum);
-  hlo fine = hlo_compare(m, "LE", mul(m, less, quo(m, more, sum)), larger(m, times(m, mul(m, bb, quo(m, aa, sum)), ulp), constant_like(m, bb, tiny)));
+  hlo fine = hlo_compare(m, "LE", mul(m, less, quo(m, more, sum)),
+                         larger(m, times(m, mul(m, bb, quo(m, aa, sum)), ulp), constant_like(m, bb, tiny)));
   hlo small = both(m, hlo_compare(m, "LE", below, times(m, near, ulp)), fine);
   return either(m, small, hlo_compare(m, "LE", below, constant_like(m, below, tiny)));
 }
 
 /* ---- sweeps ---- */
-typedef struct sweep { int64_t n; hlo start, first, last; } sweep; /* the vector to start with, at row first of the block that ends at last */
+/* the vector to start with, at row first of the block that ends at last */
+typedef struct sweep { int64_t n; hlo start, first, last; } sweep;
 
 static void chase(hlo_module *m, hlo k, const hlo *in, hlo *out, void *user) {
   const sweep *s = user;
@@ -113,7 +119,8 @@ static void chase(hlo_module *m, hlo k, const hlo *in, hlo *out, void *user) {
   hlo turned = sub(m, rows, from_left(m, f.w, tau, rows));
   hlo top = hlo_compare(m, "EQ", tt_matrix_position(m, rows, 1), zero), beta = tt_matrix_spread(m, f.beta, 3, width);
   hlo column = choose(m, top, choose(m, tt_matrix_spread(m, is_first, 3, width), turned, beta), zero_like(m, rows));
-  hlo there = both(m, tt_matrix_spread(m, active, 3, width), hlo_compare(m, "EQ", tt_matrix_position(m, rows, 2), before));
+  hlo there =
+      both(m, tt_matrix_spread(m, active, 3, width), hlo_compare(m, "EQ", tt_matrix_position(m, rows, 2), before));
   all = tt_matrix_put(m, all, 1, k, choose(m, there, column, turned));
   hlo columns = tt_matrix_take(m, all, 2, k, 3);
   out[0] = tt_matrix_put(m, all, 2, k, sub(m, columns, from_right(m, f.w, tau, columns)));
@@ -129,12 +136,14 @@ static hlo as_vector(hlo_module *m, hlo a, hlo b, hlo c, hlo at) { /* [batch, n]
 }
 
 static hlo within(hlo_module *m, hlo v, hlo from, hlo to) {
-  return both(m, hlo_compare(m, "GE", place_of(m, v), wide(m, from, v)), hlo_compare(m, "LE", place_of(m, v), wide(m, to, v)));
+  return both(m, hlo_compare(m, "GE", place_of(m, v), wide(m, from, v)),
+              hlo_compare(m, "LE", place_of(m, v), wide(m, to, v)));
 }
 
 static opening open_real(hlo_module *m, tt_bands b, hlo from, hlo last, hlo exceptional, double ulp) {
   hlo one = number(m, 1), previous = sub(m, last, one), under = absolute(m, b.below);
-  hlo h11 = pick(m, b.on, previous), h21 = pick(m, b.below, last), h12 = pick(m, b.above, last), h22 = pick(m, b.on, last);
+  hlo h11 = pick(m, b.on, previous), h21 = pick(m, b.below, last), h12 = pick(m, b.above, last),
+      h22 = pick(m, b.on, last);
   hlo s = add(m, absolute(m, h21), pick(m, under, previous)), shifted = add(m, h22, times(m, s, 0.75));
   h11 = choose(m, exceptional, shifted, h11), h22 = choose(m, exceptional, shifted, h22);
   h12 = choose(m, exceptional, times(m, s, -0.4375), h12), h21 = choose(m, exceptional, s, h21);
@@ -153,13 +162,15 @@ static opening open_real(hlo_module *m, tt_bands b, hlo from, hlo last, hlo exce
   hlo off = sub(m, here, re), scale = add(m, add(m, absolute(m, off), absolute(m, im)), absolute(m, below));
   scale = choose_number(m, is(m, scale, 0), 1, scale);
   hlo low = quo(m, below, scale);
-  hlo v1 = add(m, mul(m, low, tt_ahead(m, b.above, 1)), add(m, mul(m, off, quo(m, off, scale)), mul(m, im, quo(m, im, scale))));
+  hlo v1 = add(m, mul(m, low, tt_ahead(m, b.above, 1)),
+               add(m, mul(m, off, quo(m, off, scale)), mul(m, im, quo(m, im, scale))));
   hlo v2 = mul(m, low, add(m, off, sub(m, next, re))), v3 = mul(m, low, tt_ahead(m, b.below, 2));
   scale = add(m, absolute(m, v1), add(m, absolute(m, v2), absolute(m, v3)));
   scale = choose_number(m, is(m, scale, 0), 1, scale);
   v1 = quo(m, v1, scale), v2 = quo(m, v2, scale), v3 = quo(m, v3, scale);
   hlo around = add(m, absolute(m, tt_ahead(m, here, -1)), add(m, absolute(m, here), absolute(m, next)));
-  hlo small = hlo_compare(m, "LE", mul(m, under, add(m, absolute(m, v2), absolute(m, v3))), times(m, mul(m, absolute(m, v1), around), ulp));
+  hlo small = hlo_compare(m, "LE", mul(m, under, add(m, absolute(m, v2), absolute(m, v3))),
+                          times(m, mul(m, absolute(m, v1), around), ulp));
   small = either(m, small, hlo_compare(m, "EQ", place_of(m, here), wide(m, from, here)));
   hlo at = last_true(m, both(m, small, within(m, here, from, sub(m, last, number(m, 2)))));
   return (opening){at, as_vector(m, v1, v2, v3, at)};
@@ -167,7 +178,8 @@ static opening open_real(hlo_module *m, tt_bands b, hlo from, hlo last, hlo exce
 
 static opening open_complex(hlo_module *m, tt_bands b, hlo from, hlo last, hlo exceptional, double ulp) {
   hlo previous = sub(m, last, number(m, 1)), low = pick(m, b.below, last), end = pick(m, b.on, last);
-  hlo u = mul(m, root(m, pick(m, b.above, last)), root(m, low)), x = times(m, sub(m, pick(m, b.on, previous), end), 0.5);
+  hlo u = mul(m, root(m, pick(m, b.above, last)), root(m, low)),
+      x = times(m, sub(m, pick(m, b.on, previous), end), 0.5);
   hlo sx = size1(m, x), su = size1(m, u), s = larger(m, su, sx);
   hlo unit = same_as(m, choose_number(m, is(m, s, 0), 1, s), u);
   hlo xs = quo(m, x, unit), us = quo(m, u, unit), y = mul(m, unit, root(m, add(m, mul(m, xs, xs), mul(m, us, us))));
@@ -182,7 +194,8 @@ static opening open_complex(hlo_module *m, tt_bands b, hlo from, hlo last, hlo e
   scale = same_as(m, choose_number(m, is(m, scale, 0), 1, scale), here);
   hlo v1 = quo(m, off, scale), v2 = quo(m, below, scale);
   hlo around = add(m, size1(m, here), size1(m, tt_ahead(m, here, 1)));
-  hlo small = hlo_compare(m, "LE", mul(m, size1(m, b.below), size1(m, v2)), times(m, mul(m, size1(m, v1), around), ulp));
+  hlo small =
+      hlo_compare(m, "LE", mul(m, size1(m, b.below), size1(m, v2)), times(m, mul(m, size1(m, v1), around), ulp));
   small = either(m, small, hlo_compare(m, "EQ", place_of(m, here), wide(m, from, here)));
   hlo at = last_true(m, both(m, small, within(m, here, from, previous)));
   return (opening){at, as_vector(m, v1, v2, here ? hlo_full_like(m, here, 0) : NULL, at)};
@@ -197,7 +210,8 @@ static void one_turn(hlo_module *m, const hlo *s, hlo *r, void *user) {
   double ulp = tt_epsilon((tt_dtype)all->dtype);
   double least = ulp == DBL_EPSILON ? DBL_MIN : FLT_MIN;
   tt_bands b = tt_matrix_bands(m, h);
-  hlo small = both(m, negligible(m, b, ulp, least * ((double)a->n / ulp)), hlo_compare(m, "LE", place_of(m, b.on), wide(m, last, b.on)));
+  hlo small = both(m, negligible(m, b, ulp, least * ((double)a->n / ulp)),
+                   hlo_compare(m, "LE", place_of(m, b.on), wide(m, last, b.on)));
   hlo from = last_true(m, small); /* place 0 has nothing below it */
   /* What split off is zero from here on. */
   hlo cut = tt_matrix_spread(m, from, all->dims[1], a->n + 1);
@@ -209,7 +223,8 @@ static void one_turn(hlo_module *m, const hlo *s, hlo *r, void *user) {
   opening o = (a->real ? open_real : open_complex)(m, b, from, last, exceptional, ulp);
   hlo nowhere = number(m, a->n);
   sweep w = {a->n, o.vector, choose(m, done, nowhere, o.at), choose(m, done, number(m, 0), last)};
-  hlo begin = hlo_reduce(m, "minimum", w.first, nowhere, 1, (int[]){0}), end = hlo_reduce(m, "maximum", w.last, number(m, 0), 1, (int[]){0});
+  hlo begin = hlo_reduce(m, "minimum", w.first, nowhere, 1, (int[]){0}),
+      end = hlo_reduce(m, "maximum", w.last, number(m, 0), 1, (int[]){0});
   tt_loop(m, begin, end, 1, &all, chase, &w, &all);
   r[0] = plus(m, s[0], 1), r[1] = all;
   r[2] = choose(m, done, sub(m, from, number(m, 1)), last);
@@ -217,7 +232,8 @@ static void one_turn(hlo_module *m, const hlo *s, hlo *r, void *user) {
 }
 static void more_turns(hlo_module *m, const hlo *s, hlo *r, void *user) {
   const shape *a = user;
-  r[0] = both(m, is_below(m, s[0], 30 * (double)(a->n > 10 ? a->n : 10)), any(m, hlo_compare(m, "GE", s[2], number(m, 0))));
+  r[0] = both(m, is_below(m, s[0], 30 * (double)(a->n > 10 ? a->n : 10)),
+              any(m, hlo_compare(m, "GE", s[2], number(m, 0))));
 }
 
 tt_schur tt_matrix_schur(hlo_module *m, hlo a, bool with_basis) {
@@ -229,7 +245,8 @@ tt_schur tt_matrix_schur(hlo_module *m, hlo a, bool with_basis) {
   hlo all = tt_matrix_block(m, a, n + 1, n + 1);
   if (with_basis) all = hlo_concat(m, 2, (hlo[]){all, tt_matrix_identity(m, t, batch, n, n + 1)}, 1);
   if (n > 2) tt_loop(m, number(m, 0), number(m, n - 2), 1, &all, reduce_column, &s, &all);
-  hlo in[4] = {number(m, 0), all, hlo_full(m, TT_I32, 1, &batch, (double)n - 1), hlo_full(m, TT_I32, 1, &batch, 0)}, out[4] = {0};
+  hlo in[4] = {number(m, 0), all, hlo_full(m, TT_I32, 1, &batch, (double)n - 1), hlo_full(m, TT_I32, 1, &batch, 0)},
+      out[4] = {0};
   hlo_while(m, 4, in, more_turns, one_turn, &s, out);
   hlo form = hlo_slice_dim(m, hlo_slice_dim(m, out[1], 1, 0, n, 1), 2, 0, n, 1);
   hlo basis = with_basis ? hlo_slice_dim(m, hlo_slice_dim(m, out[1], 1, n + 1, 2 * n + 1, 1), 2, 0, n, 1) : NULL;

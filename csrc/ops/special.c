@@ -1,8 +1,9 @@
-/* special.c: functions that StableHLO has no operation for: scaled logarithms, Bessel functions, gamma and its relatives.
+/* special.c: functions that StableHLO has no operation for: scaled logarithms, Bessel functions, gamma and its
+ * relatives.
  *
- * Bessel functions, erfcx and the normal quantile are Chebyshev series (special_tables.h) on a few intervals, all computed
- * and selected from; in f32 the terms that f32 cannot see are left out. The incomplete gamma functions loop, over the whole
- * tensor, until every element has converged. Not here: orthogonal polynomials (polynomial.c). */
+ * Bessel functions, erfcx and the normal quantile are Chebyshev series (special_tables.h) on a few intervals, all
+ * computed and selected from; in f32 the terms that f32 cannot see are left out. The incomplete gamma functions loop,
+ * over the whole tensor, until every element has converged. Not here: orthogonal polynomials (polynomial.c). */
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -38,7 +39,8 @@ static hlo series_of(hlo_module *m, hlo x, double low, double high, const double
 static hlo bessel_ie(hlo_module *m, hlo x, int order) { /* e^-|x| I(x) */
   hlo size = absolute(m, x), inverse = over(m, 8, size);
   hlo low = order ? mul(m, SERIES(size, 0, 8, i1_small), size) : SERIES(size, 0, 8, i0_small);
-  hlo high = mul(m, order ? SERIES(inverse, 0, 1, i1_large) : SERIES(inverse, 0, 1, i0_large), hlo_unary(m, "rsqrt", size));
+  hlo high =
+      mul(m, order ? SERIES(inverse, 0, 1, i1_large) : SERIES(inverse, 0, 1, i0_large), hlo_unary(m, "rsqrt", size));
   hlo r = choose(m, hlo_compare(m, "LE", size, constant_like(m, size, 8)), low, high);
   return order ? choose(m, is_below(m, x, 0), neg(m, r), r) : r;
 }
@@ -51,7 +53,8 @@ static hlo bessel_k(hlo_module *m, hlo x, int order, bool scaled) {
   } else {
     low = sub(m, SERIES(square, 0, 4, k0_small), mul(m, log_half, SERIES(square, 0, 4, i0_series)));
   }
-  hlo high = mul(m, order ? SERIES(inverse, 0, 1, k1_large) : SERIES(inverse, 0, 1, k0_large), hlo_unary(m, "rsqrt", x));
+  hlo high =
+      mul(m, order ? SERIES(inverse, 0, 1, k1_large) : SERIES(inverse, 0, 1, k0_large), hlo_unary(m, "rsqrt", x));
   if (scaled) low = mul(m, low, exponential(m, x));
   else high = mul(m, high, exponential(m, neg(m, x)));
   hlo r = choose(m, hlo_compare(m, "LE", x, constant_like(m, x, 2)), low, high);
@@ -59,15 +62,18 @@ static hlo bessel_k(hlo_module *m, hlo x, int order, bool scaled) {
 }
 
 static hlo bessel_jy(hlo_module *m, hlo x, int order, bool second) {
-  hlo size = second ? x : absolute(m, x), square = mul(m, x, x), inverse = over(m, 8, size), t = mul(m, inverse, inverse);
+  hlo size = second ? x : absolute(m, x), square = mul(m, x, x), inverse = over(m, 8, size),
+      t = mul(m, inverse, inverse);
   hlo j = order ? mul(m, size, SERIES(square, 0, 64, j1_small)) : SERIES(square, 0, 64, j0_small), low = j;
   if (second) {
     hlo log_part = times(m, mul(m, logarithm(m, size), j), 2 / PI);
     if (order) low = add(m, log_part, quo(m, plus(m, SERIES(square, 0, 64, y1_small), -2 / PI), size));
     else low = add(m, log_part, SERIES(square, 0, 64, y0_small));
   }
-  hlo p = order ? SERIES(t, 0, 1, p1) : SERIES(t, 0, 1, p0), q = mul(m, order ? SERIES(t, 0, 1, q1) : SERIES(t, 0, 1, q0), inverse);
-  hlo phase = plus(m, size, -PI / 4 - order * PI / 2), sine = hlo_unary(m, "sine", phase), cosine = hlo_unary(m, "cosine", phase);
+  hlo p = order ? SERIES(t, 0, 1, p1) : SERIES(t, 0, 1, p0),
+      q = mul(m, order ? SERIES(t, 0, 1, q1) : SERIES(t, 0, 1, q0), inverse);
+  hlo phase = plus(m, size, -PI / 4 - order * PI / 2), sine = hlo_unary(m, "sine", phase),
+      cosine = hlo_unary(m, "cosine", phase);
   hlo wave = second ? add(m, mul(m, p, sine), mul(m, q, cosine)) : sub(m, mul(m, p, cosine), mul(m, q, sine));
   hlo high = mul(m, wave, root(m, over(m, 2 / PI, size)));
   hlo r = choose(m, hlo_compare(m, "LE", size, constant_like(m, size, 8)), low, high);
@@ -162,7 +168,9 @@ void rule_special(tt_ctx *c) {
 }
 
 /* ---- zeta, polygamma, mvlgamma ---- */
-static hlo wide_like(hlo_module *m, hlo x, const tt_want *w) { return x ? hlo_broadcast_to(m, x, w->rank, w->dims) : NULL; }
+static hlo wide_like(hlo_module *m, hlo x, const tt_want *w) {
+  return x ? hlo_broadcast_to(m, x, w->rank, w->dims) : NULL;
+}
 
 enum { MOST_TERMS = 2000 };
 
@@ -185,7 +193,8 @@ static hlo zeta_of(hlo_module *m, hlo x, hlo q) { /* chlo's takes nine terms and
   hlo pole = both(m, hlo_compare(m, "LE", q, constant_like(m, q, 0)), whole);
   hlo power_is_real = hlo_compare(m, "EQ", x, hlo_unary(m, "floor", x));
   hlo valid = both(m, power_is_real, is_above(m, x, 1));
-  hlo state[4] = {hlo_int(m, TT_I32, 0), x, choose(m, valid, q, constant_like(m, q, 1)), hlo_full_like(m, q, 0)}, end[4] = {0};
+  hlo state[4] = {hlo_int(m, TT_I32, 0), x, choose(m, valid, q, constant_like(m, q, 1)), hlo_full_like(m, q, 0)},
+      end[4] = {0};
   if (!state[2]) return NULL;
   hlo_while(m, 4, state, more_below_zero, term_below_zero, NULL, end);
   hlo r = choose(m, low, add(m, end[3], hlo_binary(m, "chlo.zeta", x, end[2])), hlo_binary(m, "chlo.zeta", x, q));
@@ -202,7 +211,9 @@ void rule_polygamma(tt_ctx *c) { /* (n, self) */
   int64_t n = tt_int(c, 0, 0);
   hlo x = tt_in(c, 1);
   if (n == 0) c->result[0] = digamma_of(m, x);
-  else c->result[0] = times(m, zeta_of(m, x ? hlo_full_like(m, x, (double)n + 1) : NULL, x), (n % 2 ? 1 : -1) * tgamma((double)n + 1));
+  else
+    c->result[0] = times(m, zeta_of(m, x ? hlo_full_like(m, x, (double)n + 1) : NULL, x),
+                         (n % 2 ? 1 : -1) * tgamma((double)n + 1));
 }
 
 void rule_mvlgamma(tt_ctx *c) { /* torch refuses self <= (p - 1) / 2; here it is the formula's value */
@@ -214,7 +225,9 @@ void rule_mvlgamma(tt_ctx *c) { /* torch refuses self <= (p - 1) / 2; here it is
 }
 
 /* ---- incomplete gamma: a series where x <= max(a, 1), a continued fraction elsewhere ---- */
-static hlo epsilon(hlo_module *m, hlo x) { return constant_like(m, x, x && x->dtype == TT_F64 ? DBL_EPSILON / 2 : FLT_EPSILON / 2); }
+static hlo epsilon(hlo_module *m, hlo x) {
+  return constant_like(m, x, x && x->dtype == TT_F64 ? DBL_EPSILON / 2 : FLT_EPSILON / 2);
+}
 static hlo unfinished(hlo_module *m, hlo k, hlo change) {
   return both(m, is_below(m, k, MOST_TERMS), any(m, hlo_compare(m, "GT", absolute(m, change), epsilon(m, change))));
 }

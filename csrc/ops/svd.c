@@ -1,9 +1,9 @@
 /* svd.c: singular values and vectors by one-sided Jacobi turns.
  *
  * The columns of T (A, its adjoint where A is wide; the triangle of its QR where that is smaller) are turned in pairs
- * (jacobi.h) until all are orthogonal to working precision, each to its own length: T V = G, with the singular values as
- * lengths (Hestenes; Demmel & Veselic, "Jacobi's method is more accurate than QR", 1992). Then a QR of G, longest column
- * first, gives the left vectors: it makes up those of columns that are zero. What is not finite gives NaN: the
+ * (jacobi.h) until all are orthogonal to working precision, each to its own length: T V = G, with the singular values
+ * as lengths (Hestenes; Demmel & Veselic, "Jacobi's method is more accurate than QR", 1992). Then a QR of G, longest
+ * column first, gives the left vectors: it makes up those of columns that are zero. What is not finite gives NaN: the
  * device cannot raise what torch raises on the CPU. */
 #include <math.h>
 
@@ -15,7 +15,8 @@
 
 enum { MOST_SWEEPS = 40 };
 
-typedef struct task { int64_t length; double tolerance; } task; /* of rows that are turned; what follows in a row is carried along */
+/* of rows that are turned; what follows in a row is carried along */
+typedef struct task { int64_t length; double tolerance; } task;
 
 /* State: step, rows, whether a pair was turned in this sweep. */
 static void one_step(hlo_module *m, const hlo *s, hlo *r, void *user) {

@@ -1,15 +1,20 @@
-/* upsample.c: rules of interpolation (nearest, linear, cubic, antialiased) in one to three dims, and of their gradients.
+/* upsample.c: rules of interpolation (nearest, linear, cubic, antialiased) in one to three dims, and of their
+ * gradients.
  *
- * Each dim is one linear map (resample.h) with the places and weights that torch CPU computes, in float unless the data is
- * double: scales are part of the key. A gradient is the map transposed. uint8 images are computed in torch's fixed point, one dim
- * after the other: weights are integers of as many bits as 16 hold, and all sums are exact in float. */
+ * Each dim is one linear map (resample.h) with the places and weights that torch CPU computes, in float unless the data
+ * is double: scales are part of the key. A gradient is the map transposed. uint8 images are computed in torch's fixed
+ * point, one dim after the other: weights are integers of as many bits as 16 hold, and all sums are exact in float. */
 #include <math.h>
 #include <string.h>
 #include "ops/index.h"
 #include "ops/resample.h"
 #include "ops/rules.h"
 
-typedef struct axis { int64_t in, out; bool align, wide; double scale; /* of the result to the operand; 0: not given */ } axis;
+typedef struct axis {
+  int64_t in, out;
+  bool align, wide;
+  double scale; /* of the result to the operand; 0: not given */
+} axis;
 
 /* torch's arithmetic is float's or double's; every step is rounded to it. */
 static double rounded(const axis *a, double v) { return a->wide ? v : (double)(float)v; }
@@ -34,7 +39,8 @@ static tt_line *nearest(hlo_module *m, const axis *a, bool exact, bool shortcut)
   single.wide = false;
   double step = ratio(&single);
   for (int64_t o = 0; l && o < a->out; o++) {
-    int64_t i = exact ? (int64_t)floorf((float)((double)o + 0.5) * (float)step) : (int64_t)floorf((float)o * (float)step);
+    int64_t i =
+        exact ? (int64_t)floorf((float)((double)o + 0.5) * (float)step) : (int64_t)floorf((float)o * (float)step);
     if (shortcut && a->in == a->out) i = o;
     if (shortcut && a->out == 2 * a->in) i = o >> 1;
     l->at[o] = clamp(i, 0, a->in - 1);
@@ -97,7 +103,8 @@ static tt_line *antialiased(hlo_module *m, const axis *a, bool is_cubic) {
     for (int64_t k = 0; k < n; k++) total += filter(((double)(k + low) - center + 0.5) / stretch, is_cubic);
     for (int64_t k = 0; k < n; k++) {
       l->at[k * a->out + o] = low + k;
-      l->weight[k * a->out + o] = filter(((double)(k + low) - center + 0.5) / stretch, is_cubic) / (total != 0 ? total : 1);
+      l->weight[k * a->out + o] =
+          filter(((double)(k + low) - center + 0.5) / stretch, is_cubic) / (total != 0 ? total : 1);
     }
   }
   return l;
@@ -109,10 +116,12 @@ static tt_line *unchanged(hlo_module *m, int64_t n) {
   return l;
 }
 
-/* torch CPU leaves dims of equal size alone where a scale that is not quite 1 would say otherwise, but not everywhere: in
- * antialiased results, in gradients of cubic ones when all dims are equal (same), in nearest ones but for 1 and 3 dims forward. */
+/* torch CPU leaves dims of equal size alone where a scale that is not quite 1 would say otherwise, but not everywhere:
+ * in antialiased results, in gradients of cubic ones when all dims are equal (same), in nearest ones but for 1 and 3
+ * dims forward. */
 static tt_line *line_of(hlo_module *m, const char *kind, const axis *a, int n, bool same) {
-  bool back = strstr(kind, "back") != NULL, is_cubic = strstr(kind, "cubic") != NULL, smooth = strstr(kind, "smooth") != NULL;
+  bool back = strstr(kind, "back") != NULL, is_cubic = strstr(kind, "cubic") != NULL,
+       smooth = strstr(kind, "smooth") != NULL;
   if (strstr(kind, "nearest")) return nearest(m, a, false, back || n == 2);
   if (strstr(kind, "exact")) return nearest(m, a, true, false);
   if (smooth && !back && a->in == a->out) return unchanged(m, a->in);
@@ -140,11 +149,13 @@ static int fixed_point(tt_line *l) {
 
 static hlo shifted_to_bytes(hlo_module *m, hlo x, int bits) {
   hlo half = hlo_binary_scalar(m, "add", x, ldexp(1, bits - 1));
-  return hlo_clamp(m, hlo_float(m, TT_F32, 0), hlo_unary(m, "floor", hlo_binary_scalar(m, "multiply", half, ldexp(1, -bits))), hlo_float(m, TT_F32, 255));
+  return hlo_clamp(m, hlo_float(m, TT_F32, 0),
+                   hlo_unary(m, "floor", hlo_binary_scalar(m, "multiply", half, ldexp(1, -bits))),
+                   hlo_float(m, TT_F32, 255));
 }
 
-/* (self, output_size[, align_corners], scale..), backward (grad_output, output_size, input_size[, align_corners], scale..).
- * hlo: nearest, exact, linear or cubic; "smooth" is antialiased; "back" is the gradient. */
+/* (self, output_size[, align_corners], scale..), backward (grad_output, output_size, input_size[, align_corners],
+ * scale..). hlo: nearest, exact, linear or cubic; "smooth" is antialiased; "back" is the gradient. */
 void rule_upsample(tt_ctx *c) {
   hlo_module *m = c->m;
   const char *kind = c->op->hlo;
@@ -156,7 +167,8 @@ void rule_upsample(tt_ctx *c) {
   if (bytes) x = hlo_convert(m, x, TT_F32);
   if (!x) return;
   if (!whole && !tt_is_float(x->dtype)) {
-    hlo_fail(m, TT_UNIMPLEMENTED, "%s: interpolation of %s is not lowered", c->op->name, tt_dtype_name((tt_dtype)x->dtype));
+    hlo_fail(m, TT_UNIMPLEMENTED, "%s: interpolation of %s is not lowered", c->op->name,
+             tt_dtype_name((tt_dtype)x->dtype));
     return;
   }
   if (tt_want_numel(w) == 0) {

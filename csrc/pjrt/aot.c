@@ -9,11 +9,13 @@ struct tt_aot {
   PJRT_Executable *executable;
 };
 
-tt_aot *tt_aot_compile(tt_topology *t, const char *text, size_t length, int devices, const char *options, tt_error *err) {
+tt_aot *tt_aot_compile(tt_topology *t, const char *text, size_t length, int devices, const char *options,
+                       tt_error *err) {
   tt_error local;
   if (!err) err = &local;
   if (devices < 1 || devices > t->n_devices) {
-    tt_fail(err, TT_INVALID_ARGUMENT, "", "expected 1 to %d devices, as many as the topology has, got %d", t->n_devices, devices);
+    tt_fail(err, TT_INVALID_ARGUMENT, "", "expected 1 to %d devices, as many as the topology has, got %d", t->n_devices,
+            devices);
     return NULL;
   }
   tt_buf written = {0};
@@ -51,12 +53,17 @@ tt_code tt_aot_memory_get(tt_aot *a, tt_aot_memory *out, tt_error *err) {
   if (!err) err = &local;
   PJRT_ARGS(PJRT_Executable_GetCompiledMemoryStats_Args, m, .executable = a->executable);
   if (PJRT_CALL(a->plugin, PJRT_Executable_GetCompiledMemoryStats, &m, err)) return err->code;
-  *out = (tt_aot_memory){.code = m.generated_code_size_in_bytes, .argument = m.argument_size_in_bytes, .output = m.output_size_in_bytes,
-                         .alias = m.alias_size_in_bytes, .temporary = m.temp_size_in_bytes, .peak = m.peak_memory_in_bytes};
+  *out = (tt_aot_memory){.code = m.generated_code_size_in_bytes,
+                         .argument = m.argument_size_in_bytes,
+                         .output = m.output_size_in_bytes,
+                         .alias = m.alias_size_in_bytes,
+                         .temporary = m.temp_size_in_bytes,
+                         .peak = m.peak_memory_in_bytes};
   return TT_OK;
 }
 
-tt_code tt_aot_costs(tt_aot *a, void (*visit)(void *user, const char *name, size_t length, double value), void *user, tt_error *err) {
+tt_code tt_aot_costs(tt_aot *a, void (*visit)(void *user, const char *name, size_t length, double value), void *user,
+                     tt_error *err) {
   tt_error local;
   if (!err) err = &local;
   PJRT_ARGS(PJRT_Executable_GetCostAnalysis_Args, args, .executable = a->executable);
@@ -69,7 +76,9 @@ tt_code tt_aot_costs(tt_aot *a, void (*visit)(void *user, const char *name, size
   return TT_OK;
 }
 
-tt_code tt_aot_serialize(tt_aot *a, tt_buf *out, tt_error *err) { return tt_executable_write(a->plugin, a->executable, out, err); }
+tt_code tt_aot_serialize(tt_aot *a, tt_buf *out, tt_error *err) {
+  return tt_executable_write(a->plugin, a->executable, out, err);
+}
 
 tt_code tt_aot_optimized(tt_aot *a, tt_buf *out, const char **format, tt_error *err) {
   tt_error local;

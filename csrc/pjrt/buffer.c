@@ -97,21 +97,36 @@ void tt_buffer_release(tt_buffer *b) {
 
 /* ---- uploads ---- */
 static const uint8_t pjrt_types[TT_DTYPES] = {
-  [TT_BOOL] = PJRT_Buffer_Type_PRED, [TT_U8] = PJRT_Buffer_Type_U8, [TT_U16] = PJRT_Buffer_Type_U16,
-  [TT_U32] = PJRT_Buffer_Type_U32, [TT_U64] = PJRT_Buffer_Type_U64, [TT_I8] = PJRT_Buffer_Type_S8,
-  [TT_I16] = PJRT_Buffer_Type_S16, [TT_I32] = PJRT_Buffer_Type_S32, [TT_I64] = PJRT_Buffer_Type_S64,
-  [TT_F16] = PJRT_Buffer_Type_F16, [TT_BF16] = PJRT_Buffer_Type_BF16, [TT_F32] = PJRT_Buffer_Type_F32,
-  [TT_F64] = PJRT_Buffer_Type_F64, [TT_C64] = PJRT_Buffer_Type_C64, [TT_C128] = PJRT_Buffer_Type_C128,
-  [TT_F8E4M3FN] = PJRT_Buffer_Type_F8E4M3FN, [TT_F8E5M2] = PJRT_Buffer_Type_F8E5M2,
-  [TT_F8E4M3FNUZ] = PJRT_Buffer_Type_F8E4M3FNUZ, [TT_F8E5M2FNUZ] = PJRT_Buffer_Type_F8E5M2FNUZ,
-  [TT_F8E8M0FNU] = PJRT_Buffer_Type_F8E8M0FNU, [TT_F4E2M1FN] = PJRT_Buffer_Type_F4E2M1FN, [TT_F4X2] = PJRT_Buffer_Type_U8,
+    [TT_BOOL] = PJRT_Buffer_Type_PRED,
+    [TT_U8] = PJRT_Buffer_Type_U8,
+    [TT_U16] = PJRT_Buffer_Type_U16,
+    [TT_U32] = PJRT_Buffer_Type_U32,
+    [TT_U64] = PJRT_Buffer_Type_U64,
+    [TT_I8] = PJRT_Buffer_Type_S8,
+    [TT_I16] = PJRT_Buffer_Type_S16,
+    [TT_I32] = PJRT_Buffer_Type_S32,
+    [TT_I64] = PJRT_Buffer_Type_S64,
+    [TT_F16] = PJRT_Buffer_Type_F16,
+    [TT_BF16] = PJRT_Buffer_Type_BF16,
+    [TT_F32] = PJRT_Buffer_Type_F32,
+    [TT_F64] = PJRT_Buffer_Type_F64,
+    [TT_C64] = PJRT_Buffer_Type_C64,
+    [TT_C128] = PJRT_Buffer_Type_C128,
+    [TT_F8E4M3FN] = PJRT_Buffer_Type_F8E4M3FN,
+    [TT_F8E5M2] = PJRT_Buffer_Type_F8E5M2,
+    [TT_F8E4M3FNUZ] = PJRT_Buffer_Type_F8E4M3FNUZ,
+    [TT_F8E5M2FNUZ] = PJRT_Buffer_Type_F8E5M2FNUZ,
+    [TT_F8E8M0FNU] = PJRT_Buffer_Type_F8E8M0FNU,
+    [TT_F4E2M1FN] = PJRT_Buffer_Type_F4E2M1FN,
+    [TT_F4X2] = PJRT_Buffer_Type_U8,
 };
 
 static tt_buffer *upload(tt_client *c, int device, tt_dtype dtype, int rank, const int64_t *dims, const void *data,
                          PJRT_HostBufferSemantics semantics, PJRT_Event **done, tt_error *err) {
   if (device < 0 || device >= c->n_devices || (unsigned)dtype >= TT_DTYPES || rank < 0 || rank > TT_MAX_RANK) {
-    tt_fail(err, TT_INVALID_ARGUMENT, "", "expected a device below %d, a dtype and a rank up to %d, got device %d, dtype %d, rank %d",
-            c->n_devices, TT_MAX_RANK, device, (int)dtype, rank);
+    tt_fail(err, TT_INVALID_ARGUMENT, "",
+            "expected a device below %d, a dtype and a rank up to %d, got device %d, dtype %d, rank %d", c->n_devices,
+            TT_MAX_RANK, device, (int)dtype, rank);
     return NULL;
   }
   tt_buffer *b;
@@ -132,7 +147,8 @@ static tt_buffer *upload(tt_client *c, int device, tt_dtype dtype, int rank, con
   return b;
 }
 
-/* Waits for e and drops it. Where waiting failed it is done again: memory that a copy uses must not be given back early. */
+/* Waits for e and drops it. Where waiting failed it is done again: memory that a copy uses must not be given back
+ * early. */
 static tt_code await(tt_plugin *p, PJRT_Event *e, tt_error *err) {
   if (!e) return TT_OK;
   tt_error ignored;
@@ -143,12 +159,13 @@ static tt_code await(tt_plugin *p, PJRT_Event *e, tt_error *err) {
   return code;
 }
 
-tt_buffer *tt_buffer_from_host(tt_client *c, int device, tt_dtype dtype, int rank, const int64_t *dims, const void *data,
-                               tt_error *err) {
+tt_buffer *tt_buffer_from_host(tt_client *c, int device, tt_dtype dtype, int rank, const int64_t *dims,
+                               const void *data, tt_error *err) {
   tt_error local;
   if (!err) err = &local;
   PJRT_Event *done = NULL;
-  tt_buffer *b = upload(c, device, dtype, rank, dims, data, PJRT_HostBufferSemantics_kImmutableOnlyDuringCall, &done, err);
+  tt_buffer *b =
+      upload(c, device, dtype, rank, dims, data, PJRT_HostBufferSemantics_kImmutableOnlyDuringCall, &done, err);
   if (b && await(c->plugin, done, err)) {
     tt_buffer_release(b);
     return NULL;
@@ -174,8 +191,9 @@ static void follow(tt_buffer *b) {
     tt_inflight_add(b->client, b->device, ready.event, "copy to device");
 }
 
-static tt_buffer *upload_until_done(tt_client *c, int device, tt_dtype dtype, int rank, const int64_t *dims, const void *data,
-                                    PJRT_HostBufferSemantics semantics, void (*done)(void *), void *arg, tt_error *err) {
+static tt_buffer *upload_until_done(tt_client *c, int device, tt_dtype dtype, int rank, const int64_t *dims,
+                                    const void *data, PJRT_HostBufferSemantics semantics, void (*done)(void *),
+                                    void *arg, tt_error *err) {
   tt_error local, ignored;
   if (!err) err = &local;
   struct upload_done *u = tt_alloc(sizeof *u);
@@ -204,12 +222,14 @@ static tt_buffer *upload_until_done(tt_client *c, int device, tt_dtype dtype, in
 
 tt_buffer *tt_buffer_from_host_async(tt_client *c, int device, tt_dtype dtype, int rank, const int64_t *dims,
                                      const void *data, void (*done)(void *), void *arg, tt_error *err) {
-  return upload_until_done(c, device, dtype, rank, dims, data, PJRT_HostBufferSemantics_kImmutableUntilTransferCompletes, done, arg, err);
+  return upload_until_done(c, device, dtype, rank, dims, data,
+                           PJRT_HostBufferSemantics_kImmutableUntilTransferCompletes, done, arg, err);
 }
 
 tt_buffer *tt_buffer_of_host(tt_client *c, int device, tt_dtype dtype, int rank, const int64_t *dims, void *data,
                              void (*done)(void *), void *arg, tt_error *err) {
-  bool shares = c->is_cpu && (uintptr_t)data % 64 == 0; /* what XLA's CPU client wants of memory that it takes as it is */
+  /* what XLA's CPU client wants of memory that it takes as it is */
+  bool shares = c->is_cpu && (uintptr_t)data % 64 == 0;
   return upload_until_done(c, device, dtype, rank, dims, data, shares ? PJRT_HostBufferSemantics_kImmutableZeroCopy
                            : PJRT_HostBufferSemantics_kImmutableUntilTransferCompletes, done, arg, err);
 }
@@ -259,7 +279,10 @@ tt_code tt_buffer_await(tt_buffer *b, tt_error *err) {
 
 void *tt_buffer_host_address(tt_buffer *b) {
   tt_error ignored;
-  if (!b->client->is_cpu || !PJRT_HAS(b->client->plugin, PJRT_Buffer_UnsafePointer) || tt_buffer_await(b, &ignored)) return NULL;
+  if (!b->client->is_cpu || !PJRT_HAS(b->client->plugin, PJRT_Buffer_UnsafePointer) || tt_buffer_await(b, &ignored))
+    return NULL;
   PJRT_ARGS(PJRT_Buffer_UnsafePointer_Args, args, .buffer = b->buffer);
-  return PJRT_CALL(b->client->plugin, PJRT_Buffer_UnsafePointer, &args, &ignored) ? NULL : (void *)(uintptr_t)args.buffer_pointer;
+  return PJRT_CALL(b->client->plugin, PJRT_Buffer_UnsafePointer, &args, &ignored)
+             ? NULL
+             : (void *)(uintptr_t)args.buffer_pointer;
 }

@@ -1,7 +1,8 @@
 /* call.c: entering and leaving PJRT: presence, forks, injected faults, errors.
  *
  * One gate word stands between us and the plugin: while it is 0, which is always but after a fork or in a test that
- * injects faults, a call costs one load more than the plugin's own. Refuses to keep a PJRT_Error: each is destroyed here. */
+ * injects faults, a call costs one load more than the plugin's own. Refuses to keep a PJRT_Error: each is destroyed
+ * here. */
 #include <pthread.h>
 #include "pjrt/call.h"
 

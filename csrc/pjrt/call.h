@@ -1,9 +1,9 @@
 /* call.h: the single funnel of PJRT calls, and what the files of this folder share.
  *
- * A call goes through only if the plugin is new enough to have the entry and this process may still use it; its error is
- * converted and destroyed here, so no other file ever sees a PJRT_Error. Plugins older and newer than the header work:
- * the plugin's table is copied once, with entries it does not have left NULL, and struct sizes say what we know of.
- * Refuses to call anything in a forked child: plugins have threads, which a fork does not copy. */
+ * A call goes through only if the plugin is new enough to have the entry and this process may still use it; its error
+ * is converted and destroyed here, so no other file ever sees a PJRT_Error. Plugins older and newer than the header
+ * work: the plugin's table is copied once, with entries it does not have left NULL, and struct sizes say what we know
+ * of. Refuses to call anything in a forked child: plugins have threads, which a fork does not copy. */
 #ifndef TT_CALL_H
 #define TT_CALL_H
 #include "pjrt/counters.h"
@@ -82,15 +82,18 @@ tt_code tt_executable_write(tt_plugin *p, PJRT_Executable *e, tt_buf *out, tt_er
 /* ---- starting ---- */
 const void *tt_options_with_own(const void *options, size_t *length);
 tt_code tt_options_write(bool is_cpu, tt_buf *b, tt_error *err); /* CompileOptionsProto */
-tt_code tt_options_for(int replicas, const char *list, tt_buf *b, tt_error *err); /* the same for a topology, with those of list */
+/* the same for a topology, with those of list */
+tt_code tt_options_for(int replicas, const char *list, tt_buf *b, tt_error *err);
 bool tt_plugin_is_cpu(const char *path); /* by the name of the file */
-int tt_quiet_begin(const char *path); /* drops what a noisy plugin writes to stderr until quiet_end; returns what that takes */
+/* drops what a noisy plugin writes to stderr until quiet_end; returns what that takes */
+int tt_quiet_begin(const char *path);
 void tt_quiet_end(int saved);
 
 /* ---- completion: executions and uploads of one device that have not ended ---- */
 tt_code tt_inflight_create(tt_client *c, tt_error *err);
 void tt_inflight_destroy(tt_client *c); /* waits for all of them */
-/* Takes ownership of e, the completion of work by the operator name. True if that has ended, without failure, already. */
+/* Takes ownership of e, the completion of work by the operator name. True if that has ended, without failure, already.
+ */
 bool tt_inflight_add(tt_client *c, int device, PJRT_Event *e, const char *name);
 bool tt_inflight_none(const tt_client *c, int device); /* nothing known to be under way; no lock */
 /* *err is a failure met while reading results. Puts the first failure on the device in its place, which is its cause,

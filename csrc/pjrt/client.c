@@ -1,7 +1,7 @@
 /* client.c: a plugin's devices, by number, with what is asked about them kept.
  *
- * Names and kinds are asked once, when the client is made; only memory figures are asked again. Refuses to guess: what a
- * plugin does not report is unknown, 0 or -1. */
+ * Names and kinds are asked once, when the client is made; only memory figures are asked again. Refuses to guess: what
+ * a plugin does not report is unknown, 0 or -1. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,7 +27,8 @@ static tt_code describe(tt_client *c, tt_error *err) {
   c->devices = devices.addressable_devices;
   c->n_devices = (int)devices.num_addressable_devices;
   if (!c->n_devices) return tt_fail(err, TT_NOT_FOUND, "", "the plugin %s shows no device", p->path);
-  if (!(c->kinds = tt_alloc((size_t)c->n_devices * sizeof *c->kinds))) return tt_no_memory(err, (size_t)c->n_devices * sizeof *c->kinds);
+  if (!(c->kinds = tt_alloc((size_t)c->n_devices * sizeof *c->kinds)))
+    return tt_no_memory(err, (size_t)c->n_devices * sizeof *c->kinds);
   for (int i = 0; i < c->n_devices; i++) {
     PJRT_ARGS(PJRT_Device_GetDescription_Args, get, .device = c->devices[i]);
     if (PJRT_CALL(p, PJRT_Device_GetDescription, &get, err)) return err->code;
@@ -81,7 +82,8 @@ tt_client *tt_client_create(tt_plugin *p, int n_devices, tt_error *err) {
   static const char count[] = "cpu_device_count"; /* an option of XLA's CPU plugins; others may reject it */
   PJRT_NamedValue option = {.struct_size = PJRT_NamedValue_STRUCT_SIZE, .name = count, .name_size = sizeof count - 1,
                             .type = PJRT_NamedValue_kInt64, .int64_value = n_devices, .value_size = 1};
-  PJRT_ARGS(PJRT_Client_Create_Args, create, .create_options = &option, .num_options = n_devices > 0 && tt_plugin_is_cpu(p->path));
+  PJRT_ARGS(PJRT_Client_Create_Args, create, .create_options = &option,
+            .num_options = n_devices > 0 && tt_plugin_is_cpu(p->path));
   tt_pjrt_begin();
   int saved = tt_quiet_begin(p->path);
   tt_code code = PJRT_CALL(p, PJRT_Client_Create, &create, err);

@@ -34,13 +34,17 @@ void tt_memory_get(int device, tt_memory *out) {
                      atomic_load(&memory[d].refusals), atomic_load(&memory[d].limit)};
 }
 
-void tt_memory_reset_peak(int device) { atomic_store(&memory[device & (DEVICES - 1)].peak, atomic_load(&memory[device & (DEVICES - 1)].bytes)); }
+void tt_memory_reset_peak(int device) {
+  atomic_store(&memory[device & (DEVICES - 1)].peak, atomic_load(&memory[device & (DEVICES - 1)].bytes));
+}
 void tt_memory_count(int device, int retries, int refusals) {
   atomic_fetch_add(&memory[device & (DEVICES - 1)].retries, retries);
   atomic_fetch_add(&memory[device & (DEVICES - 1)].refusals, refusals);
 }
 void tt_set_memory_limit(int device, int64_t bytes) { atomic_store(&memory[device & (DEVICES - 1)].limit, bytes); }
-int64_t tt_memory_limit(int device) { return atomic_load_explicit(&memory[device & (DEVICES - 1)].limit, memory_order_relaxed); }
+int64_t tt_memory_limit(int device) {
+  return atomic_load_explicit(&memory[device & (DEVICES - 1)].limit, memory_order_relaxed);
+}
 
 void tt_counters_get(tt_counters *out) {
 #define COPY(field) out->field = atomic_load_explicit(&tt_counts.field, memory_order_relaxed)

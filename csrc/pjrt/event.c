@@ -1,15 +1,15 @@
 /* event.c: what has been submitted and not ended, and moments in that order.
  *
  * Each device keeps a ring of completion events of work under way, in order of submission, each with the name of its
- * operator. Most small programs on a CPU plugin have ended when Execute returns and never enter it. An event recorded now
- * remembers how much had been submitted, and is done when the ring has dropped all of that; its time is taken by
+ * operator. Most small programs on a CPU plugin have ended when Execute returns and never enter it. An event recorded
+ * now remembers how much had been submitted, and is done when the ring has dropped all of that; its time is taken by
  * completion callbacks on the work that was pending. The first asynchronous failure of a device is kept, under its
  * operator's name, until somebody waits. Any thread; nobody waits for the device while holding the lock.
  *
- * Measured with [8, 8] adds, quiet machine, two CPU plugins of XLA: asking Execute for its completion event, looking at it
- * and destroying it costs 0.19 and 0.21 us of 1.3 and 1.9; naming the device in the call saves 0.12 and 0.10 of that again.
- * Asking results for their ready events instead costs 0.18 and 0.27, and loses work whose results were dropped. Programs
- * that have shown to run inside Execute go without (executable.c). */
+ * Measured with [8, 8] adds, quiet machine, two CPU plugins of XLA: asking Execute for its completion event, looking at
+ * it and destroying it costs 0.19 and 0.21 us of 1.3 and 1.9; naming the device in the call saves 0.12 and 0.10 of that
+ * again. Asking results for their ready events instead costs 0.18 and 0.27, and loses work whose results were dropped.
+ * Programs that have shown to run inside Execute go without (executable.c). */
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -66,7 +66,8 @@ static bool is_ready(tt_plugin *p, PJRT_Event *e) {
   return !PJRT_CALL(p, PJRT_Event_IsReady, &ready, &ignored) && ready.is_ready;
 }
 
-/* Ends the work at the head, keeping its failure under the operator's name. Under the lock, when nobody awaits the head. */
+/* Ends the work at the head, keeping its failure under the operator's name. Under the lock, when nobody awaits the
+ * head. */
 static void pop(tt_plugin *p, struct tt_inflight *f) {
   tt_error err;
   PJRT_Event *e = f->ring[f->ended % RING].event;
@@ -80,7 +81,8 @@ static void pop(tt_plugin *p, struct tt_inflight *f) {
   atomic_fetch_sub_explicit(&f->pending, 1, memory_order_release);
 }
 
-/* Drops what has ended at the head; then waits until `until` pieces of work have. Under the lock, which it leaves to wait. */
+/* Drops what has ended at the head; then waits until `until` pieces of work have. Under the lock, which it leaves to
+ * wait. */
 static void advance(tt_plugin *p, struct tt_inflight *f, uint64_t until) {
   for (;;) {
     while (!f->awaited && f->ended < f->submitted && is_ready(p, f->ring[f->ended % RING].event)) pop(p, f);
@@ -247,7 +249,9 @@ bool tt_event_done(tt_event *e) {
   return atomic_load(&e->time) != 0;
 }
 
-tt_code tt_event_await(tt_event *e, tt_error *err) { return tt_fork_check(err) ? TT_FAILED_PRECONDITION : reach(e, true, err); }
+tt_code tt_event_await(tt_event *e, tt_error *err) {
+  return tt_fork_check(err) ? TT_FAILED_PRECONDITION : reach(e, true, err);
+}
 
 int64_t tt_event_time(tt_event *e) {
   tt_event_done(e);

@@ -16,7 +16,7 @@ struct tt_executable {
   tt_client *client;
   PJRT_LoadedExecutable *loaded;
   void *tag;
-  int64_t temporary;           /* bytes that a run takes beside arguments and results; 0 where the plugin does not tell */
+  int64_t temporary; /* bytes that a run takes beside arguments and results; 0 where the plugin does not tell */
   atomic_uint ended_at_once;   /* runs in a row; only on CPU clients */
 };
 
@@ -57,8 +57,8 @@ tt_executable *tt_executable_compile(tt_client *c, const char *text, size_t leng
                           .format = "mlir", .format_size = 4};
   size_t n;
   const void *options = tt_compile_options(c, &n);
-  PJRT_ARGS(PJRT_Client_Compile_Args, args, .client = c->client, .program = &program, .compile_options = (char *)options,
-            .compile_options_size = n);
+  PJRT_ARGS(PJRT_Client_Compile_Args, args, .client = c->client, .program = &program,
+            .compile_options = (char *)options, .compile_options_size = n);
   if (PJRT_CALL(c->plugin, PJRT_Client_Compile, &args, err)) return NULL;
   tt_tally(compiles, 1);
   return adopt(c, args.executable, err);
@@ -143,7 +143,8 @@ tt_code tt_executable_run(tt_executable *e, int device, const char *name, int n_
   PJRT_Event *done = NULL;
   unsigned streak = atomic_load_explicit(&e->ended_at_once, memory_order_relaxed);
   bool told = streak < PROVEN || streak % SAMPLE == 0 || !tt_inflight_none(c, device);
-  PJRT_ARGS(PJRT_ExecuteOptions, options, .non_donatable_input_indices = kept, .num_non_donatable_input_indices = n_kept);
+  PJRT_ARGS(PJRT_ExecuteOptions, options, .non_donatable_input_indices = kept,
+            .num_non_donatable_input_indices = n_kept);
   PJRT_ARGS(PJRT_LoadedExecutable_Execute_Args, run, .executable = e->loaded, .options = &options,
             .argument_lists = &in_list, .num_devices = 1, .num_args = (size_t)n_args, .output_lists = &out_list,
             .device_complete_events = told ? &done : NULL, .execute_device = c->devices[device]);

@@ -16,8 +16,11 @@ static int64_t now(void) {
 
 double tt_floor_execute(tt_client *c, int n, tt_error *err) {
   tt_plugin *p = c->plugin;
-  PJRT_Program source = {.struct_size = PJRT_Program_STRUCT_SIZE, .code = (char *)program, .code_size = sizeof program - 1,
-                         .format = "mlir", .format_size = 4};
+  PJRT_Program source = {.struct_size = PJRT_Program_STRUCT_SIZE,
+                         .code = (char *)program,
+                         .code_size = sizeof program - 1,
+                         .format = "mlir",
+                         .format_size = 4};
   PJRT_ARGS(PJRT_Client_Compile_Args, compile, .client = c->client, .program = &source, .compile_options = c->options,
             .compile_options_size = c->options_length);
   if (PJRT_CALL(p, PJRT_Client_Compile, &compile, err)) return -1;

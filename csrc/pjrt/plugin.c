@@ -1,7 +1,8 @@
 /* plugin.c: finds out what a PJRT plugin is: loads it once, initialises it, and names its very build.
  *
  * Plugins log to stderr while they start; the log level is set before, and what they write all the same during
- * initialisation is dropped, so that importing a library prints nothing. Nothing is ever unloaded: plugins have threads. */
+ * initialisation is dropped, so that importing a library prints nothing. Nothing is ever unloaded: plugins have
+ * threads. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* dl_iterate_phdr */
 #endif
@@ -35,7 +36,8 @@ static int find_build_id(struct dl_phdr_info *info, size_t size, void *user) {
       const ElfW(Nhdr) *n = (const void *)p;
       const char *name = p + sizeof *n, *id = name + ((n->n_namesz + 3u) & ~3u);
       if (n->n_type == NT_GNU_BUILD_ID && n->n_namesz == 4 && !memcmp(name, "GNU", 4)) {
-        for (uint32_t k = 0; k < n->n_descsz && 2 * k + 3 < s->room; k++) sprintf(s->hex + 2 * k, "%02x", (unsigned char)id[k]);
+        for (uint32_t k = 0; k < n->n_descsz && 2 * k + 3 < s->room; k++)
+          sprintf(s->hex + 2 * k, "%02x", (unsigned char)id[k]);
         return 1;
       }
       p = id + ((n->n_descsz + 3u) & ~3u);
@@ -56,7 +58,8 @@ static void sample_file(const char *path, char *hex, size_t room) {
       if (n > 0) d = tt_digest_bytes(d, block, (size_t)n);
     }
   if (fd >= 0) close(fd);
-  snprintf(hex, room, "%016llx%016llx%llx", (unsigned long long)d.h[0], (unsigned long long)d.h[1], (long long)st.st_size);
+  snprintf(hex, room, "%016llx%016llx%llx", (unsigned long long)d.h[0], (unsigned long long)d.h[1],
+           (long long)st.st_size);
 }
 
 /* ---- quiet starts ---- */
@@ -82,7 +85,8 @@ void tt_quiet_end(int saved) {
   close(saved);
 }
 
-/* libtpu asks a metadata server for minutes unless told that there are no chips; a machine with chips has these files. */
+/* libtpu asks a metadata server for minutes unless told that there are no chips; a machine with chips has these files.
+ */
 static void prepare_environment(void) {
   setenv("TF_CPP_MIN_LOG_LEVEL", "3", 0);
   setenv("TPU_STDERR_LOG_LEVEL", "3", 0);
@@ -124,7 +128,8 @@ static tt_plugin *load(const char *path, tt_error *err) {
   p->path = strcpy(name, path);
   PJRT_ARGS(PJRT_Plugin_Initialize_Args, init, 0);
   if (PJRT_CALL(p, PJRT_Plugin_Initialize, &init, err)) goto failed;
-  int n = snprintf(p->build, sizeof p->build, "%d.%d-", api->pjrt_api_version.major_version, api->pjrt_api_version.minor_version);
+  int n = snprintf(p->build, sizeof p->build, "%d.%d-", api->pjrt_api_version.major_version,
+                   api->pjrt_api_version.minor_version);
   struct search s = {path, p->build + n, sizeof p->build - (size_t)n};
   if (!dl_iterate_phdr(find_build_id, &s)) sample_file(path, s.hex, s.room);
   return p;

@@ -60,7 +60,8 @@ tt_code tt_topology_device_get(const tt_topology *t, int i, tt_topology_device *
   for (size_t k = 0; k < all.num_attributes; k++) {
     const PJRT_NamedValue *v = &all.attributes[k];
     if (is_named(v, "coords") && v->type == PJRT_NamedValue_kInt64List)
-      for (size_t axis = 0; axis < v->value_size && axis < 3; axis++) out->coords[axis] = (int)v->int64_array_value[axis];
+      for (size_t axis = 0; axis < v->value_size && axis < 3; axis++)
+        out->coords[axis] = (int)v->int64_array_value[axis];
     if (v->type != PJRT_NamedValue_kInt64) continue;
     if (is_named(v, "core_on_chip")) out->core = (int)v->int64_value;
     if (is_named(v, "num_cores")) out->cores = (int)v->int64_value;

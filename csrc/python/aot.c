@@ -40,7 +40,8 @@ PyObject *topology_devices(PyObject *self, PyObject *args) {
       Py_DECREF(list);
       return raise_error(&err);
     }
-    PyObject *row = Py_BuildValue("(ii(iii)iis)", d.id, d.process, d.coords[0], d.coords[1], d.coords[2], d.core, d.cores, d.kind);
+    PyObject *row =
+        Py_BuildValue("(ii(iii)iis)", d.id, d.process, d.coords[0], d.coords[1], d.coords[2], d.core, d.cores, d.kind);
     if (!row) Py_CLEAR(list);
     else PyList_SET_ITEM(list, i, row);
   }
@@ -74,9 +75,9 @@ PyObject *aot_memory(PyObject *self, PyObject *capsule) {
   tt_error err = {0};
   tt_aot_memory m;
   if (!a || tt_aot_memory_get(a, &m, &err)) return raise_error(&err);
-  return Py_BuildValue("{s:L,s:L,s:L,s:L,s:L,s:L}", "code", (long long)m.code, "argument", (long long)m.argument, "output",
-                       (long long)m.output, "alias", (long long)m.alias, "temporary", (long long)m.temporary, "peak",
-                       (long long)m.peak);
+  return Py_BuildValue("{s:L,s:L,s:L,s:L,s:L,s:L}", "code", (long long)m.code, "argument", (long long)m.argument,
+                       "output", (long long)m.output, "alias", (long long)m.alias, "temporary", (long long)m.temporary,
+                       "peak", (long long)m.peak);
 }
 
 static void add_cost(void *dict, const char *name, size_t length, double value) {
@@ -114,7 +115,8 @@ PyObject *aot_optimized(PyObject *self, PyObject *capsule) {
   tt_buf bytes = {0};
   const char *format;
   PyObject *result = NULL;
-  if (a && !tt_aot_optimized(a, &bytes, &format, &err)) result = Py_BuildValue("(y#s)", bytes.data, (Py_ssize_t)bytes.length, format);
+  if (a && !tt_aot_optimized(a, &bytes, &format, &err))
+    result = Py_BuildValue("(y#s)", bytes.data, (Py_ssize_t)bytes.length, format);
   tt_buf_deinit(&bytes);
   return result ? result : raise_error(&err);
 }

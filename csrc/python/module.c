@@ -202,9 +202,9 @@ static PyObject *memory_stats(PyObject *self, PyObject *arg) {
   if (device == -1 && PyErr_Occurred()) return NULL;
   tt_memory m;
   tt_memory_get((int)device, &m);
-  return Py_BuildValue("{s:L,s:L,s:L,s:L,s:L,s:L,s:L}", "live_buffers", m.live_buffers, "live_bytes", m.live_bytes, "peak_bytes",
-                       m.peak_bytes, "made_buffers", m.made_buffers, "made_bytes", m.made_bytes, "retries", m.retries,
-                       "refusals", m.refusals);
+  return Py_BuildValue("{s:L,s:L,s:L,s:L,s:L,s:L,s:L}", "live_buffers", m.live_buffers, "live_bytes", m.live_bytes,
+                       "peak_bytes", m.peak_bytes, "made_buffers", m.made_buffers, "made_bytes", m.made_bytes,
+                       "retries", m.retries, "refusals", m.refusals);
 }
 
 /* [(address, bytes, dtype name, dims, made by or None)], the largest first */
@@ -248,7 +248,8 @@ static PyObject *mode_enter(PyObject *self, PyObject *arg) {
   (void)self;
   unsigned long settings = PyLong_AsUnsignedLong(arg);
   if (PyErr_Occurred()) return NULL;
-  if (settings >= TT_SETTINGS) return PyErr_Format(PyExc_ValueError, "expected settings below %d, got %lu", (int)TT_SETTINGS, settings);
+  if (settings >= TT_SETTINGS)
+    return PyErr_Format(PyExc_ValueError, "expected settings below %d, got %lu", (int)TT_SETTINGS, settings);
   return PyLong_FromUnsignedLong(shim_mode_enter((unsigned)settings));
 }
 
@@ -273,9 +274,9 @@ static PyObject *fuse_counters(PyObject *self, PyObject *args) {
   tt_fuse_counters c;
   tt_fuse_counters_get(&c);
   return Py_BuildValue("{s:{s:L,s:L,s:L},s:{s:L,s:L,s:L},s:L,s:L}", "windows", "read", c.windows[TT_FLUSH_READ], "full",
-                       c.windows[TT_FLUSH_FULL], "asked", c.windows[TT_FLUSH_ASKED], "records", "read", c.records[TT_FLUSH_READ],
-                       "full", c.records[TT_FLUSH_FULL], "asked", c.records[TT_FLUSH_ASKED], "fused", c.fused, "replayed",
-                       c.replayed);
+                       c.windows[TT_FLUSH_FULL], "asked", c.windows[TT_FLUSH_ASKED], "records", "read",
+                       c.records[TT_FLUSH_READ], "full", c.records[TT_FLUSH_FULL], "asked", c.records[TT_FLUSH_ASKED],
+                       "fused", c.fused, "replayed", c.replayed);
 }
 
 static void add_compile(void *list, const char *op, const char *parts, const char *place, double milliseconds) {
@@ -487,8 +488,8 @@ static PyObject *graph_release(PyObject *self, PyObject *arg) {
   Py_RETURN_NONE;
 }
 
-/* show_programs(only, for_tpu=False): keeps the texts of this thread's programs; only: without compiling them; for_tpu: as a
- * TPU wants them */
+/* show_programs(only, for_tpu=False): keeps the texts of this thread's programs; only: without compiling them; for_tpu:
+ * as a TPU wants them */
 static PyObject *show_programs(PyObject *self, PyObject *args) {
   (void)self;
   int only, for_tpu = 0;
@@ -498,7 +499,8 @@ static PyObject *show_programs(PyObject *self, PyObject *args) {
   Py_RETURN_NONE;
 }
 
-/* foreign_register(key, entry, text): the functions of text, of which entry is called by torch_tpu::foreign(args, key) */
+/* foreign_register(key, entry, text): the functions of text, of which entry is called by torch_tpu::foreign(args, key)
+ */
 static PyObject *foreign_register(PyObject *self, PyObject *args) {
   (void)self;
   const char *key, *entry, *text;
@@ -547,7 +549,8 @@ static PyObject *shown_programs(PyObject *self, PyObject *none) {
   return list;
 }
 
-/* set_options(text or None): XLA options for what this thread compiles; returns those before. The text has to live on. */
+/* set_options(text or None): XLA options for what this thread compiles; returns those before. The text has to live on.
+ */
 static PyObject *set_options(PyObject *self, PyObject *arg) {
   (void)self;
   const char *list = arg == Py_None ? NULL : PyUnicode_AsUTF8(arg);
@@ -584,23 +587,28 @@ static PyMethodDef methods[] = {
     {"counters", counters, METH_NOARGS, "counters() -> dict"},
     {"reset_peak", reset_peak, METH_O, "reset_peak(device): its peak_bytes starts again at live_bytes"},
     {"memory_stats", memory_stats, METH_O, "memory_stats(device) -> dict"},
-    {"memory_holders", memory_holders, METH_O, "memory_holders(device) -> [(address, bytes, dtype, dims, made by or None)], largest first"},
+    {"memory_holders", memory_holders, METH_O,
+     "memory_holders(device) -> [(address, bytes, dtype, dims, made by or None)], largest first"},
     {"rng_get", rng_get, METH_O, "rng_get(device) -> (seed, offset)"},
     {"rng_set", rng_set, METH_VARARGS, "rng_set(device, seed, offset)"},
     {"manual_seed_all", manual_seed_all, METH_O, "manual_seed_all(seed)"},
     {"default_generator", default_generator, METH_O, "default_generator(i) -> torch.Generator"},
     {"in_bad_fork", in_bad_fork, METH_NOARGS, "whether this is a child forked after the client was made"},
     {"empty_cache", empty_cache, METH_NOARGS, "lets go of the buffers kept for numbers"},
-    {"set_memory_limit", set_memory_limit, METH_VARARGS, "set_memory_limit(device, bytes): what live buffers may take; 0: no limit"},
+    {"set_memory_limit", set_memory_limit, METH_VARARGS,
+     "set_memory_limit(device, bytes): what live buffers may take; 0: no limit"},
     {"mode_settings", mode_settings, METH_NOARGS, "the calling thread's: a mode, 0 strict 1 debug 2 fuse"},
     {"mode_set", mode_set, METH_O, "mode_set(settings): the process's"},
     {"mode_enter", mode_enter, METH_O, "mode_enter(settings) -> what mode_leave takes: settings of this thread's own"},
     {"mode_leave", mode_leave, METH_O, "mode_leave(before)"},
-    {"compiles", compiles, METH_NOARGS, "[(operator, parts of its key, place, milliseconds)] of what was compiled, in order"},
+    {"compiles", compiles, METH_NOARGS,
+     "[(operator, parts of its key, place, milliseconds)] of what was compiled, in order"},
     {"cache_folder", cache_folder, METH_O, "cache_folder(shared) -> path or None"},
-    {"cache_check", cache_check, METH_O, "cache_check(path): whether the file is a whole entry of the cache under its own name"},
+    {"cache_check", cache_check, METH_O,
+     "cache_check(path): whether the file is a whole entry of the cache under its own name"},
     {"fuse_wait", fuse_wait, METH_O,
-     "fuse_wait(stop): waits until no program is being compiled in the background; stop: none begins any more, at once"},
+     "fuse_wait(stop): waits until no program is being compiled in the background; stop: none begins any more, at "
+     "once"},
     {"fuse_counters", fuse_counters, METH_NOARGS, "how windows of DeferAndFuse were flushed and run"},
     {"flush", flush, METH_NOARGS, "submits what DeferAndFuse has recorded"},
     {"env_table", env_table, METH_NOARGS, "every environment variable: [(name, meaning)]"},
@@ -614,12 +622,16 @@ static PyMethodDef methods[] = {
      "foreign_register(key, entry, text): functions in StableHLO, of which torch_tpu::foreign(args, key) calls entry"},
     {"lowers_for_tpu", lowers_for_tpu, METH_NOARGS, "whether programs that this thread makes now are for a TPU"},
     {"mark_absent", mark_absent, METH_O, "mark_absent(address): the contents of the tensor there are elsewhere"},
-    {"trace_length", trace_length, METH_NOARGS, "trace_length() -> bytes of the text of the program that this thread traces"},
+    {"trace_length", trace_length, METH_NOARGS,
+     "trace_length() -> bytes of the text of the program that this thread traces"},
     {"shown_programs", shown_programs, METH_NOARGS, "shown_programs() -> the texts kept; no more are"},
     {"set_options", set_options, METH_O, "set_options(text or None): XLA options of what this thread compiles"},
     {"graph_release", graph_release, METH_O, "graph_release(handle)"},
-    {"note_codes", note_codes, METH_O, "note_codes(dict or None): the code objects that this thread calls from now on go there, with their globals; None: no more do"},
-    {"first_changed", first_changed, METH_O, "first_changed([(kind, container, key, value, ...)]) -> where the first is that no longer holds"},
+    {"note_codes", note_codes, METH_O,
+     "note_codes(dict or None): the code objects that this thread calls from now on go there, with their globals; "
+     "None: no more do"},
+    {"first_changed", first_changed, METH_O,
+     "first_changed([(kind, container, key, value, ...)]) -> where the first is that no longer holds"},
     {"topology_devices", topology_devices, METH_VARARGS,
      "topology_devices(plugin_path, topology) -> [(id, process, (x, y, z), core, cores, kind)]"},
     {"aot_compile", aot_compile, METH_VARARGS,

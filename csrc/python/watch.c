@@ -1,11 +1,11 @@
-/* watch.c: whether what a traced step depended on in Python is still as it was: a list of places and of what stood there,
- * looked through without running any of the user's code. One lookup and one comparison of pointers for each. */
+/* watch.c: whether what a traced step depended on in Python is still as it was: a list of places and of what stood
+ * there, looked through without running any of the user's code. One lookup and one comparison of pointers for each. */
 #include "python/python.h"
 
 enum { ITEM, LENGTH, ATTRIBUTE, CELL, ABSENT, KEYS, TYPE };
 
-/* Numbers, strings and the like are the same if they are equal (numbers with a point: by their bits, as -0.0 equals 0.0 and nan nothing);
- * all else only if it is the same object. */
+/* Numbers, strings and the like are the same if they are equal (numbers with a point: by their bits, as -0.0 equals 0.0
+ * and nan nothing); all else only if it is the same object. */
 static int is_same(PyObject *now, PyObject *before) {
   if (now == before) return 1;
   if (!now || Py_TYPE(now) != Py_TYPE(before)) return 0;
@@ -133,7 +133,8 @@ static int note_code(PyObject *codes, PyFrameObject *frame, int what, PyObject *
 
 PyObject *note_codes(PyObject *self, PyObject *into) {
   (void)self;
-  if (into != Py_None && !PyDict_Check(into)) return PyErr_Format(PyExc_TypeError, "expected a dict or None, got %s", Py_TYPE(into)->tp_name);
+  if (into != Py_None && !PyDict_Check(into))
+    return PyErr_Format(PyExc_TypeError, "expected a dict or None, got %s", Py_TYPE(into)->tp_name);
   PyEval_SetProfile(into == Py_None ? NULL : note_code, into == Py_None ? NULL : into);
   Py_RETURN_NONE;
 }

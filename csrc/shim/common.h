@@ -40,7 +40,8 @@ tt_generator *generator_of(const at::Generator &g);              // throws if it
 
 // Lets go of what is kept for reuse and of Python's unreachable objects. Takes the GIL.
 void reclaim_memory(int device);
-// run() once more after that if the device's memory did not suffice. run returns a tt_code, having changed nothing if it fails.
+// run() once more after that if the device's memory did not suffice. run returns a tt_code, having changed nothing if
+// it fails.
 template <class F> tt_code with_memory(int device, F run) {
   tt_code code = run();
   if (C10_LIKELY(code != TT_RESOURCE_EXHAUSTED)) return code;
@@ -66,7 +67,8 @@ uint8_t dtype_of(c10::ScalarType t); // throws for what the core has no name for
 c10::ScalarType scalar_type_of(uint8_t dtype);
 
 // ---- places.cpp: lines of the user's program ----
-// "file.py:12 in forward", with source also ": the line's text"; else "the backward of LogBackward0". "" if no Python is running.
+// "file.py:12 in forward", with source also ": the line's text"; else "the backward of LogBackward0". "" if no Python
+// is running.
 std::string user_line(bool source);
 const char *place_of(const char *name); // "log at file.py:12 in forward", for ever; only if tracing_stacks
 extern const bool tracing_stacks;       // TORCH_TPU_TRACE_STACKS

@@ -64,7 +64,8 @@ static std::vector<at::Tensor> trace_while(int64_t condition, int64_t body, cons
   std::vector<tt_storage *> results(like.size() + 1);
   tt_error err{};
   check(tt_trace_while(t, static_cast<int>(like.size()), given.data(), trace_part, &parts, results.data(), &err), err);
-  for (size_t k = 0; k < like.size(); k++) made.push_back(wrap_dense(results[k], like[k].scalar_type(), like[k].sizes()));
+  for (size_t k = 0; k < like.size(); k++)
+    made.push_back(wrap_dense(results[k], like[k].scalar_type(), like[k].sizes()));
   return made;
 }
 
@@ -77,12 +78,15 @@ static std::vector<at::Tensor> trace_if(const at::Tensor &predicate, int64_t on_
   for (const at::Tensor &x : like) wanted.push_back(x);
   std::vector<tt_output> outputs;
   for (const at::Tensor &x : wanted)
-    outputs.push_back({true, dtype_of(x.scalar_type()), static_cast<uint8_t>(x.dim()), x.sizes().data(), x.strides().data()});
+    outputs.push_back(
+        {true, dtype_of(x.scalar_type()), static_cast<uint8_t>(x.dim()), x.sizes().data(), x.strides().data()});
   Parts parts{{reinterpret_cast<void *>(on_true), reinterpret_cast<void *>(on_false)}, wanted};
   std::vector<tt_storage *> results(wanted.size() + 1);
   tt_tensor predicate_of = tensor_of(p.unsafeGetTensorImpl());
   tt_error err{};
-  check(tt_trace_if(t, &predicate_of, static_cast<int>(wanted.size()), outputs.data(), trace_part, &parts, results.data(), &err), err);
+  check(tt_trace_if(t, &predicate_of, static_cast<int>(wanted.size()), outputs.data(), trace_part, &parts,
+                    results.data(), &err),
+        err);
   for (size_t k = 0; k < wanted.size(); k++)
     made.push_back(wrap_dense(results[k], wanted[k].scalar_type(), wanted[k].sizes()));
   return made;

@@ -102,8 +102,10 @@ static std::string python_error() {
   return s;
 }
 
-// Calls fn(list), or the decomposition of name; its results come by deliver. Takes list, which may be NULL. Under the GIL.
-static bool run_delivering(PyObject *fn, const char *name, PyObject *list, std::vector<at::Tensor> *results, std::string *why) {
+// Calls fn(list), or the decomposition of name; its results come by deliver. Takes list, which may be NULL. Under the
+// GIL.
+static bool run_delivering(PyObject *fn, const char *name, PyObject *list, std::vector<at::Tensor> *results,
+                           std::string *why) {
   std::vector<at::Tensor> *outer = delivered;
   delivered = results;
   PyObject *r = nullptr;
@@ -116,8 +118,8 @@ static bool run_delivering(PyObject *fn, const char *name, PyObject *list, std::
   Py_XDECREF(list);
   if (!r && PyErr_ExceptionMatches(PyExc_KeyboardInterrupt)) {
     *why = python_error();
-    // The call is done another way, and Python hears of it right after: this thread, whatever is done about signals, or the
-    // main one where this runs no Python, as autograd's.
+    // The call is done another way, and Python hears of it right after: this thread, whatever is done about signals, or
+    // the main one where this runs no Python, as autograd's.
     if (PyEval_GetFrame()) PyThreadState_SetAsyncExc(PyThread_get_thread_ident(), PyExc_KeyboardInterrupt);
     else PyErr_SetInterrupt();
     interrupted = true;
@@ -168,7 +170,8 @@ struct Graph {
 static c10::IValue traced(const tt_arg &a, const c10::IValue &own) {
   if (own.isTensor() && a.tag == TT_ARG_TENSOR) {
     const at::Tensor &t = own.toTensor();
-    if (t.device().type() == kTpu && storage_of(t.unsafeGetTensorImpl()) == a.tensor->storage) return own; // traced already
+    // traced already
+    if (t.device().type() == kTpu && storage_of(t.unsafeGetTensorImpl()) == a.tensor->storage) return own;
     at::Tensor x = wrap_tensor(tt_storage_retain(a.tensor->storage), t.scalar_type(), {a.tensor->sizes, a.tensor->rank},
                                {a.tensor->strides, a.tensor->rank});
     x.unsafeGetTensorImpl()->set_storage_offset(a.tensor->offset);
@@ -226,7 +229,8 @@ static tt_code decompose(tt_trace *t, const tt_variant *v, const tt_arg *args, t
                      static_cast<int>(made.size()));
     for (int k = 0; k < n; k++) {
       if (!made[k].defined()) continue;
-      if (!traced_result(t, made[k], &results[k])) return tt_fail(err, TT_RESOURCE_EXHAUSTED, v->name, "out of host memory");
+      if (!traced_result(t, made[k], &results[k]))
+        return tt_fail(err, TT_RESOURCE_EXHAUSTED, v->name, "out of host memory");
     }
     return TT_OK;
   } catch (const c10::Error &x) {
@@ -298,9 +302,11 @@ static std::vector<at::Tensor> graph_call(int64_t handle, const c10::List<at::Te
 static void past_autograd(const c10::OperatorHandle &op, c10::DispatchKeySet keys, torch::jit::Stack *stack) {
   bool needed = false;
   for (size_t i = stack->size() - op.schema().arguments().size(); c10::GradMode::is_enabled() && i < stack->size(); i++)
-    if ((*stack)[i].isTensor() || (*stack)[i].isTensorList()) each_tensor((*stack)[i], [&](const at::Tensor &t) { needed |= t.defined() && t.requires_grad(); });
+    if ((*stack)[i].isTensor() || (*stack)[i].isTensorList())
+      each_tensor((*stack)[i], [&](const at::Tensor &t) { needed |= t.defined() && t.requires_grad(); });
   keys = keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, c10::DispatchKey::AutogradFunctionality);
-  if (needed) return op.redispatchBoxed(keys | c10::DispatchKeySet(c10::DispatchKey::AutogradOther), stack); // where it is as well
+  // where it is as well
+  if (needed) return op.redispatchBoxed(keys | c10::DispatchKeySet(c10::DispatchKey::AutogradOther), stack);
   at::AutoDispatchBelowAutograd below;
   op.redispatchBoxed(keys & c10::after_autograd_keyset, stack);
 }

@@ -40,8 +40,8 @@ static std::string who_holds_memory(int device) {
   tt_holder holders[SHOWN];
   tt_memory_get(device, &m);
   size_t n = tt_holders(device, holders, SHOWN);
-  std::string text = "\n  in use: " + mebibytes(m.live_bytes) + " in " + std::to_string(m.live_buffers) + " buffers, at the peak " +
-                     mebibytes(m.peak_bytes) + (n ? "; the largest:" : "");
+  std::string text = "\n  in use: " + mebibytes(m.live_bytes) + " in " + std::to_string(m.live_buffers) +
+                     " buffers, at the peak " + mebibytes(m.peak_bytes) + (n ? "; the largest:" : "");
   for (size_t i = 0; i < n && i < SHOWN; i++) {
     char shape[200];
     tt_describe_shape(shape, sizeof shape, static_cast<tt_dtype>(holders[i].dtype), holders[i].rank, holders[i].dims);
@@ -63,7 +63,8 @@ void reclaim_memory(int device) {
   PyGILState_STATE gil = PyGILState_Ensure();
   PyObject *type, *value, *trace; // of an exception that is on its way
   PyErr_Fetch(&type, &value, &trace);
-  PyObject *gc = PyImport_ImportModule("gc"), *n = gc ? PyObject_CallMethod(gc, "collect", nullptr) : nullptr; // also where it is disabled
+  // also where it is disabled
+  PyObject *gc = PyImport_ImportModule("gc"), *n = gc ? PyObject_CallMethod(gc, "collect", nullptr) : nullptr;
   Py_XDECREF(n);
   Py_XDECREF(gc);
   PyErr_Restore(type, value, trace);
@@ -185,7 +186,8 @@ tt_storage *storage_at(const void *address) {
 }
 int64_t elements_before(const c10::TensorImpl *t) {
   const void *address = t->unsafe_storage().unsafeGetStorageImpl()->data_ptr().get();
-  int64_t bytes = static_cast<const char *>(address) - static_cast<const char *>(tt_storage_address(storage_at(address)));
+  int64_t bytes =
+      static_cast<const char *>(address) - static_cast<const char *>(tt_storage_address(storage_at(address)));
   TORCH_CHECK(bytes % static_cast<int64_t>(t->itemsize()) == 0, "the tensor's memory begins inside of an element");
   return bytes / static_cast<int64_t>(t->itemsize());
 }
@@ -201,7 +203,9 @@ struct TpuAllocator final : c10::DeviceAllocator { // torch.accelerator asks it 
     tt_client *c = client();
     if (thread_device) check_device(thread_device);
     tt_storage *s = nullptr;
-    check(with_memory(thread_device, [&] { return (s = tt_storage_create(c, thread_device, bytes, &err)) ? TT_OK : err.code; }), err);
+    check(with_memory(thread_device,
+                      [&] { return (s = tt_storage_create(c, thread_device, bytes, &err)) ? TT_OK : err.code; }),
+          err);
     return data_of(s);
   }
   c10::DeleterFnPtr raw_deleter() const override { return nullptr; } // the context is not the address

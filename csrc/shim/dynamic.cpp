@@ -2,8 +2,8 @@
 // repeat_interleave.
 //
 // A program of static shapes gives a padded result and a count (ops/compact.c, under the operators' own rows); only the
-// count is read, and the result is the beginning of a base that may be longer: sizes, strides and bytes are CPU's, and no
-// size is compiled for. A base much longer than what it holds is cut, by a quarter each time, so that a few programs
+// count is read, and the result is the beginning of a base that may be longer: sizes, strides and bytes are CPU's, and
+// no size is compiled for. A base much longer than what it holds is cut, by a quarter each time, so that a few programs
 // serve every count. Inside a traced program nothing can be read: refused.
 #include <ATen/ExpandUtils.h>
 #include <ATen/native/Resize.h>
@@ -378,8 +378,9 @@ static Tensor repeated_places(const Tensor &repeats, std::optional<int64_t> outp
 static Tensor count_numbers(const Tensor &self, const std::optional<Tensor> &weights_, int64_t minlength) {
   static Entry &e = padded("torch_tpu::padded_bincount", "bincount");
   Tensor weights = weights_ ? *weights_ : Tensor();
-  check_dtype("bincount_cpu", self, at::isIntegralType(self.scalar_type(), false) && self.scalar_type() != at::kUInt16 &&
-                                        self.scalar_type() != at::kUInt32 && self.scalar_type() != at::kUInt64);
+  check_dtype("bincount_cpu", self,
+              at::isIntegralType(self.scalar_type(), false) && self.scalar_type() != at::kUInt16 &&
+                  self.scalar_type() != at::kUInt32 && self.scalar_type() != at::kUInt64);
   refuse_traced("bincount");
   TORCH_CHECK(minlength >= 0, "minlength should be >= 0");
   if (self.dim() == 1 && self.numel() == 0) return at::zeros({minlength}, self.options().dtype(at::kLong));
@@ -390,8 +391,9 @@ static Tensor count_numbers(const Tensor &self, const std::optional<Tensor> &wei
               "weights should be 1-d and have the same length as input");
   int64_t n = std::max(self.max().item<int64_t>() + 1, minlength);
   at::ScalarType t = !weights.defined() ? at::kLong : weights.scalar_type() == at::kFloat ? at::kFloat : at::kDouble;
-  return beginning(run(e, {self, weights.defined() ? c10::IValue(weights) : c10::IValue(), bucket(n)}, {{t, {bucket(n)}}})[0], n,
-                   {n}, {1});
+  return beginning(
+      run(e, {self, weights.defined() ? c10::IValue(weights) : c10::IValue(), bucket(n)}, {{t, {bucket(n)}}})[0], n,
+      {n}, {1});
 }
 
 void register_dynamic_operators() {

@@ -18,7 +18,8 @@
 
 namespace tpu {
 
-// device.cpp: how far into its storage a tensor begins that torch describes by its address (from_dlpack), in its elements.
+// device.cpp: how far into its storage a tensor begins that torch describes by its address (from_dlpack), in its
+// elements.
 int64_t elements_before(const c10::TensorImpl *t);
 
 // ---- packing ----
@@ -285,8 +286,9 @@ static bool resize_outs(Entry &e, const c10::IValue *args, const Outputs &o) {
   return changed;
 }
 
-// torch's factories (arange, linspace, eye ...) make an empty out= at every call and have the kernel resize it: what its
-// sizes and strides become is remembered by the call's key. Of outs with elements Meta is asked each time, as it warns.
+// torch's factories (arange, linspace, eye ...) make an empty out= at every call and have the kernel resize it: what
+// its sizes and strides become is remembered by the call's key. Of outs with elements Meta is asked each time, as it
+// warns.
 using Shapes = std::vector<std::pair<std::vector<int64_t>, std::vector<int64_t>>>;
 static std::mutex grown_lock;
 static std::unordered_map<std::string, Shapes> &grown() {
@@ -317,7 +319,8 @@ static bool resize_outs_again(Entry &e, const c10::IValue *args, const std::stri
   for (int16_t i : e.outs)
     each_tensor(args[i], [&](const at::Tensor &out) {
       const auto &[sizes, strides] = it->second[k++];
-      if (out.sizes() != c10::IntArrayRef(sizes)) resize_tensor(out.unsafeGetTensorImpl(), sizes, c10::IntArrayRef(strides));
+      if (out.sizes() != c10::IntArrayRef(sizes))
+        resize_tensor(out.unsafeGetTensorImpl(), sizes, c10::IntArrayRef(strides));
     });
   return true;
 }
@@ -347,8 +350,8 @@ static C10_NOINLINE void call_slowly(Entry &e, torch::jit::Stack *stack, uint8_t
   fall_back(e, stack);
 }
 
-// Calls that could not be programs, by their keys: the next of the same key is not tried again. Changing shapes make new
-// keys: beyond some thousands all are forgotten, and tried anew.
+// Calls that could not be programs, by their keys: the next of the same key is not tried again. Changing shapes make
+// new keys: beyond some thousands all are forgotten, and tried anew.
 static std::mutex detours_lock;
 static std::unordered_map<std::string, uint8_t> &detours() {
   static auto &all = *new std::unordered_map<std::string, uint8_t>;
@@ -367,12 +370,14 @@ static void ask_host(Entry &e, const c10::IValue *args) {
   for (int i = 0; i < e.n_stack; i++) stack.push_back(args[i]);
   for (const ArgInfo &info : e.args)
     if (info.stack >= 0) // what it draws is not of the user's generators
-      stack[info.stack] = info.kind == Kind::Generator ? at::detail::createCPUGenerator(0) : host.value(info, args[info.stack]);
+      stack[info.stack] =
+          info.kind == Kind::Generator ? at::detail::createCPUGenerator(0) : host.value(info, args[info.stack]);
   at::AutoDispatchBelowADInplaceOrView below;
   e.handle.callBoxed(stack);
 }
 
-static bool is_kernel(const Entry &e) { return e.name.find("::") != std::string::npos; } // of others: only they can say why it fails
+// of others: only they can say why it fails
+static bool is_kernel(const Entry &e) { return e.name.find("::") != std::string::npos; }
 
 static bool refused_by_meta(Entry &e, torch::jit::Stack *stack) {
   if (!may_fall_back()) return false;
@@ -555,7 +560,8 @@ static C10_NOINLINE bool call_bucketed(Entry &e, torch::jit::Stack *stack, c10::
   c10::SmallVector<std::array<int64_t, 2 * TT_MAX_RANK>, 4> shapes(n);
   {
     RECORD_USER_SCOPE("tpu::execute");
-    if (C10_UNLIKELY(with_memory(c.device, [&] { return tt_plan_run(plan, &c, results.data(), &err); }) != TT_OK)) raise_of_run(c, err);
+    if (C10_UNLIKELY(with_memory(c.device, [&] { return tt_plan_run(plan, &c, results.data(), &err); }) != TT_OK))
+      raise_of_run(c, err);
   }
   flush_full();
   for (int k = 0; k < n; k++) {
@@ -573,7 +579,8 @@ static C10_NOINLINE bool call_bucketed(Entry &e, torch::jit::Stack *stack, c10::
 void call(Entry &e, torch::jit::Stack *stack) {
   c10::IValue *args = stack->data() + (stack->size() - e.n_stack);
   tt_trace *trace = tt_trace_current();
-  if (C10_UNLIKELY(e.route.load(std::memory_order_relaxed) != ROUTE_PLAN && !trace)) return call_slowly(e, stack, ROUTE_CPU);
+  if (C10_UNLIKELY(e.route.load(std::memory_order_relaxed) != ROUTE_PLAN && !trace))
+    return call_slowly(e, stack, ROUTE_CPU);
   if (C10_UNLIKELY(e.check != nullptr)) e.check(args);
   if (C10_UNLIKELY(e.check_errors >= 0) && args[e.check_errors].toBool()) return call_checked(e, stack);
   if (e.indices >= 0 && index_by_masks(e, stack, args)) return;
@@ -602,7 +609,8 @@ void call(Entry &e, torch::jit::Stack *stack) {
   }
   {
     RECORD_USER_SCOPE("tpu::execute");
-    if (C10_UNLIKELY(with_memory(c.device, [&] { return tt_plan_run(plan, &c, results, &err); }) != TT_OK)) raise_of_run(c, err);
+    if (C10_UNLIKELY(with_memory(c.device, [&] { return tt_plan_run(plan, &c, results, &err); }) != TT_OK))
+      raise_of_run(c, err);
   }
   flush_full();
   if (C10_LIKELY(e.returns.size() == 1 && !e.returns[0].list)) { // nearly all

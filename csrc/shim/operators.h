@@ -94,7 +94,8 @@ void register_tensor_operators();
 
 // ---- dynamic.cpp ----
 void register_dynamic_operators();
-// For a call that takes a list of indices: does it if one mask is all of them, else makes its masks and host tensors indices.
+// For a call that takes a list of indices: does it if one mask is all of them, else makes its masks and host tensors
+// indices.
 bool index_by_masks(Entry &e, torch::jit::Stack *stack, c10::IValue *args);
 
 // ---- decompose.cpp ----

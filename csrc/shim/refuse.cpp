@@ -1,7 +1,9 @@
-// refuse.cpp: dtypes and numbers that the CPU refuses for an operator, and the tpu would compute with: they raise what the CPU says.
+// refuse.cpp: dtypes and numbers that the CPU refuses for an operator, and the tpu would compute with: they raise what
+// the CPU says.
 //
-// Meta kernels see shapes and let such calls pass; integers would then give cut results. Which operators refuse what is measured
-// (tools/refusals.py). It is asked when a call has no plan yet, so that calls that have one pay nothing. Numbers are no part of a key: a few operators look at theirs at each call.
+// Meta kernels see shapes and let such calls pass; integers would then give cut results. Which operators refuse what is
+// measured (tools/refusals.py). It is asked when a call has no plan yet, so that calls that have one pay nothing.
+// Numbers are no part of a key: a few operators look at theirs at each call.
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
 #include <string>
@@ -23,7 +25,8 @@ static void check_bernoulli(const c10::IValue *args) {
 template <int value> static void check_element(const c10::IValue *args) {
   if (!args[0].isTensor()) return;
   c10::ScalarType t = args[0].toTensor().scalar_type();
-  if (t == c10::kFloat || t == c10::kBFloat16 || t == c10::kDouble || !(args[value].isScalar() || args[value].isUnsigned()))
+  if (t == c10::kFloat || t == c10::kBFloat16 || t == c10::kDouble ||
+      !(args[value].isScalar() || args[value].isUnsigned()))
     return;
   at::Scalar number = args[value].isUnsigned() ? at::Scalar(args[value].toUInt()) : args[value].toScalar();
   switch (t) {

@@ -255,17 +255,19 @@ static bool find_row(Entry &e, const Overloads &overloads) {
 
 // Left to tensor.cpp, or to torch's own composition of those.
 static const std::unordered_set<std::string> not_ours = {
-    "empty.memory_format", "empty_strided", "_efficientzerotensor", "as_strided", "as_strided_", "view", "_reshape_alias", "unfold", "resize_",
-    "set_", "set_.source_Storage", "set_.source_Tensor", "set_.source_Storage_storage_offset", "is_set_to",
-    "view_as_real", "view_as_complex", "copy_", "_copy_from", "_copy_from_and_resize", "_local_scalar_dense",
-    "record_stream", "equal", "_to_copy", "clone", "detach", "alias", "_pin_memory",
-    "is_pinned", "resize_as_", "_resize_output_", "data", "set_data", "_has_compatible_shallow_copy_type",
-    "retain_grad", "_backward", "is_leaf", "output_nr", "_version", "requires_grad_", "item",
-    "_nested_tensor_from_mask", "_nested_tensor_from_mask_left_aligned", "contiguous", "lift", "lift_fresh", "lift_fresh_copy",
+    "empty.memory_format", "empty_strided", "_efficientzerotensor", "as_strided", "as_strided_", "view",
+    "_reshape_alias", "unfold", "resize_", "set_", "set_.source_Storage", "set_.source_Tensor",
+    "set_.source_Storage_storage_offset", "is_set_to", "view_as_real", "view_as_complex", "copy_", "_copy_from",
+    "_copy_from_and_resize", "_local_scalar_dense", "record_stream", "equal", "_to_copy", "clone", "detach", "alias",
+    "_pin_memory", "is_pinned", "resize_as_", "_resize_output_", "data", "set_data",
+    "_has_compatible_shallow_copy_type", "retain_grad", "_backward", "is_leaf", "output_nr", "_version",
+    "requires_grad_", "item", "_nested_tensor_from_mask", "_nested_tensor_from_mask_left_aligned", "contiguous", "lift",
+    "lift_fresh", "lift_fresh_copy",
     // _ctc.py, which makes their lengths run-time values
     "_ctc_loss", "_ctc_loss_backward",
     // sparse.cpp, _sparse.py
-    "_spdiags", "_to_sparse", "_to_sparse.sparse_dim", "_to_sparse_csr", "_to_sparse_csc", "_to_sparse_bsr", "_to_sparse_bsc",
+    "_spdiags", "_to_sparse", "_to_sparse.sparse_dim", "_to_sparse_csr", "_to_sparse_csc", "_to_sparse_bsr",
+    "_to_sparse_bsc",
     // _layers.py: what a schema does not say is written, and checks
     "batch_norm_update_stats", "_assert_async", "_assert_async.msg", "_functional_assert_async.msg",
     // _linalg.py: errors and results that only values tell
@@ -275,8 +277,8 @@ static const std::unordered_set<std::string> not_ours = {
 
 // Left to dynamic.cpp, in all overloads: their rows give padded results.
 static const std::unordered_set<std::string> sized_by_data = {
-    "nonzero", "nonzero_static", "masked_select", "_unique", "_unique2", "unique_dim", "unique_consecutive", "unique_dim_consecutive",
-    "bincount", "repeat_interleave"};
+    "nonzero",    "nonzero_static",     "masked_select",          "_unique",  "_unique2",
+    "unique_dim", "unique_consecutive", "unique_dim_consecutive", "bincount", "repeat_interleave"};
 
 // Decomposed by the Python side, since torch's composition reads values: _layers.py.
 static const std::unordered_set<std::string> composed_anew = {"_grouped_mm"};

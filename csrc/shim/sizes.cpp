@@ -68,8 +68,8 @@ static at::Tensor trace_filled(const at::Tensor &x, at::IntArrayRef dims, double
 // Makes x, of no dims, take part in promotion as a number does. Not returned: torch would make a Python number of it.
 static void trace_number(const at::Tensor &x) { x.unsafeGetTensorImpl()->set_wrapped_number(true); }
 
-// x with sizes[i] places in dim i, of which its own come first, and what dims that are several are made of: dim, how many,
-// places of each, sizes of each. Not through a program: shares x's buffer, or goes through the host.
+// x with sizes[i] places in dim i, of which its own come first, and what dims that are several are made of: dim, how
+// many, places of each, sizes of each. Not through a program: shares x's buffer, or goes through the host.
 static std::tuple<at::Tensor, std::vector<int64_t>> at_capacity(const at::Tensor &x, at::IntArrayRef sizes) {
   std::vector<int64_t> strides(sizes.size()), several;
   std::vector<tt_places> made_of(sizes.size() + 1);

@@ -1,9 +1,10 @@
-// sparse.cpp: sparse COO and CSR tensors on the device: indices and values are tpu tensors, held by torch's own sparse tensors.
+// sparse.cpp: sparse COO and CSR tensors on the device: indices and values are tpu tensors, held by torch's own sparse
+// tensors.
 //
-// torch's sparse kernels for the CPU come in two kinds. Those that only compose operators on indices and values (making,
-// taking apart, cloning, elementwise functions of the values) ask nothing of the device: they are called as they are.
-// Those that read memory cannot be: torch_tpu._sparse computes the usual ones on the device, and the rest goes to the host,
-// counted like every other fallback.
+// torch's sparse kernels for the CPU come in two kinds. Those that only compose operators on indices and values
+// (making, taking apart, cloning, elementwise functions of the values) ask nothing of the device: they are called as
+// they are. Those that read memory cannot be: torch_tpu._sparse computes the usual ones on the device, and the rest
+// goes to the host, counted like every other fallback.
 #include <torch/library.h>
 #include <unordered_set>
 #include "shim/operators.h"
@@ -15,14 +16,16 @@ static bool composed_of_operators(const std::string &base) {
       // making, taking apart, copying
       "_coalesced", "_dimI", "_dimV", "_indices", "_nnz", "_values", "indices", "values", "is_coalesced", "sparse_dim",
       "dense_dim", "crow_indices", "col_indices", "ccol_indices", "row_indices", "_sparse_broadcast_to",
-      "_sparse_coo_tensor_with_dims", "_sparse_coo_tensor_with_dims_and_tensors", "copy", "copy_sparse_to_sparse", "clone",
-      "empty", "empty_like", "permute", "unsqueeze", "resize_as_sparse", "sparse_resize", "sparse_resize_and_clear", "zero",
-      "zeros", "cat", "_to_dense", "_to_sparse", "norm", "native_norm", "_to_sparse_csr", "_to_sparse_csc", "_to_sparse_bsr", "_to_sparse_bsc", "view_as_real",
-      "view_as_complex", "_pin_memory", "is_pinned", "resize",
+      "_sparse_coo_tensor_with_dims", "_sparse_coo_tensor_with_dims_and_tensors", "copy", "copy_sparse_to_sparse",
+      "clone", "empty", "empty_like", "permute", "unsqueeze", "resize_as_sparse", "sparse_resize",
+      "sparse_resize_and_clear", "zero", "zeros", "cat", "_to_dense", "_to_sparse", "norm", "native_norm",
+      "_to_sparse_csr", "_to_sparse_csc", "_to_sparse_bsr", "_to_sparse_bsc", "view_as_real", "view_as_complex",
+      "_pin_memory", "is_pinned", "resize",
       // functions of each value
-      "abs", "angle", "asin", "asinh", "atan", "atanh", "ceil", "conj_physical", "_conj_physical", "deg2rad", "erf", "erfinv",
-      "expm1", "floor", "frac", "isinf", "isnan", "isneginf", "isposinf", "log1p", "nan_to_num", "neg", "rad2deg", "relu",
-      "round", "sgn", "sign", "signbit", "sin", "sinh", "sqrt", "tan", "tanh", "trunc", "pow", "fill", "threshold_backward"};
+      "abs", "angle", "asin", "asinh", "atan", "atanh", "ceil", "conj_physical", "_conj_physical", "deg2rad", "erf",
+      "erfinv", "expm1", "floor", "frac", "isinf", "isnan", "isneginf", "isposinf", "log1p", "nan_to_num", "neg",
+      "rad2deg", "relu", "round", "sgn", "sign", "signbit", "sin", "sinh", "sqrt", "tan", "tanh", "trunc", "pow",
+      "fill", "threshold_backward"};
   return names.count(!base.empty() && base.back() == '_' ? base.substr(0, base.size() - 1) : base);
 }
 
@@ -79,7 +82,8 @@ template <c10::DispatchKey host> static void register_layout(c10::DispatchKey ke
   for (const auto &n : dispatcher.getAllOpNames()) {
     if (n.name.compare(0, 6, "aten::") != 0 || !composed_of_operators(n.name.substr(6))) continue;
     auto op = dispatcher.findSchema(n);
-    bool by_stub = key == c10::DispatchKey::SparseCsrPrivateUse1 && n.name.compare(0, 17, "aten::_to_sparse_") == 0; // _sparse.py
+    // _sparse.py
+    bool by_stub = key == c10::DispatchKey::SparseCsrPrivateUse1 && n.name.compare(0, 17, "aten::_to_sparse_") == 0;
     if (op && !by_stub && op->hasKernelForDispatchKey(host))
       aten.impl(n.overload_name.empty() ? n.name.c_str() : (n.name + "." + n.overload_name).c_str(),
                 torch::CppFunction::makeFromBoxedFunction<&as_on_host<host>>());

@@ -67,7 +67,8 @@ static Tensor empty_strided(at::IntArrayRef size, at::IntArrayRef stride, OptDty
                                            c10::DispatchKeySet(c10::DispatchKey::PrivateUse1), t);
 }
 
-// A tensor that is known to be zero and has no memory: torch's autograd makes them, and its ZeroTensor key sees to their use.
+// A tensor that is known to be zero and has no memory: torch's autograd makes them, and its ZeroTensor key sees to
+// their use.
 static Tensor efficient_zeros(at::IntArrayRef size, OptDtype dtype, OptLayout, OptDevice device, std::optional<bool>) {
   struct Nothing final : c10::Allocator {
     c10::DataPtr allocate(size_t) override { return {nullptr, nullptr, nullptr, c10::Device(kTpu, current_device())}; }

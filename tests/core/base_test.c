@@ -93,7 +93,8 @@ TEST(test_digest_is_stable) {
   unsigned char data[64];
   for (int i = 0; i < 64; i++) data[i] = (unsigned char)i;
   tt_digest zero = {{0, 0}}, key = {{0x0706050403020100u, 0x0f0e0d0c0b0a0908u}};
-  tt_digest a = tt_digest_bytes(zero, data, 0), b = tt_digest_bytes(key, data, 15), c = tt_digest_bytes(key, data + 1, 63);
+  tt_digest a = tt_digest_bytes(zero, data, 0), b = tt_digest_bytes(key, data, 15),
+            c = tt_digest_bytes(key, data + 1, 63);
   EXPECT(a.h[0] != a.h[1]);
   char text[200];
   snprintf(text, sizeof text, "%016llx%016llx %016llx%016llx", (unsigned long long)a.h[0], (unsigned long long)a.h[1],

@@ -121,7 +121,8 @@ TEST(test_cache_drops_bad_entries) {
     tt_counters before = counters();
     EXPECT_MADE(get(c, 4, &err), err);
     if (counters().compiles - before.compiles != 1 || counters().cache_rejects - before.cache_rejects != 1) {
-      test_fail(__FILE__, __LINE__, "way %d: %lld compiles, %lld rejects", way, (long long)(counters().compiles - before.compiles),
+      test_fail(__FILE__, __LINE__, "way %d: %lld compiles, %lld rejects", way,
+                (long long)(counters().compiles - before.compiles),
                 (long long)(counters().cache_rejects - before.cache_rejects));
       return;
     }

@@ -1,7 +1,8 @@
-/* graph_test.c: calls through keys, plans and runs, on the fake plugin: what is asked of memory and PJRT, and what is left.
+/* graph_test.c: calls through keys, plans and runs, on the fake plugin: what is asked of memory and PJRT, and what is
+ * left.
  *
- * The fake adds operands of equal type, so a row that adds is right there, whatever its rule emits. The row is the test's
- * own: the lowering table has tests of its own. */
+ * The fake adds operands of equal type, so a row that adds is right there, whatever its rule emits. The row is the
+ * test's own: the lowering table has tests of its own. */
 #include <pthread.h>
 #include "graph/cache.h"
 #include "graph/graph.h"
@@ -36,7 +37,8 @@ static const tt_variant *variant_of(bool in_place) {
 static const char *place; /* of the calls to come */
 
 /* self + alpha * other for two whole [3, 4] float32 tensors; in place if result is NULL. */
-static tt_code add(tt_client *c, int device, tt_storage *a, tt_storage *b, double alpha, tt_storage **result, tt_error *err) {
+static tt_code add(tt_client *c, int device, tt_storage *a, tt_storage *b, double alpha, tt_storage **result,
+                   tt_error *err) {
   const tt_variant *v = variant_of(!result);
   tt_tensor self = {.storage = a, .sizes = sizes, .strides = strides, .dtype = TT_F32, .rank = 2}, other = self;
   other.storage = b;
@@ -70,7 +72,8 @@ static tt_code adds(tt_client *c, tt_error *err) {
   float back[12] = {0};
   bool good = b && !add(c, 0, a, b, 1, &r, err) && !tt_storage_to_host(r, back, sizeof back, err);
   if (good && back[11] != 25) test_fail(__FILE__, __LINE__, "12 + 13 is %g", (double)back[11]);
-  good = good && !add(c, 0, a, b, 1, NULL, err) && !add(c, 0, a, b, 0.5, NULL, err) && !tt_storage_to_host(a, back, sizeof back, err);
+  good = good && !add(c, 0, a, b, 1, NULL, err) && !add(c, 0, a, b, 0.5, NULL, err) &&
+         !tt_storage_to_host(a, back, sizeof back, err);
   tt_storage_release(r);
   tt_storage_release(b);
   tt_storage_release(a);
@@ -168,7 +171,8 @@ static void *add_many(void *user) {
   tt_error err;
   r->good = true;
   for (int i = 0; r->good && i < 60; i++) {
-    tt_storage *a = storage_of(r->client, r->device, (float)i, &err), *b = a ? storage_of(r->client, r->device, 1, &err) : NULL, *s = NULL;
+    tt_storage *a = storage_of(r->client, r->device, (float)i, &err),
+               *b = a ? storage_of(r->client, r->device, 1, &err) : NULL, *s = NULL;
     float back[12];
     r->good = b && !add(r->client, r->device, a, b, 1, &s, &err) && !add(r->client, r->device, s, b, 1, NULL, &err) &&
               !tt_storage_to_host(s, back, sizeof back, &err) && back[0] == (float)(i + 2);
@@ -241,9 +245,12 @@ TEST(test_calls_are_described) {
   char text[200];
   int64_t dims[2] = {2, 3};
   tt_storage *s = (tt_storage *)dims; /* not looked at */
-  tt_tensor t = {.storage = s, .sizes = dims, .strides = dims, .dtype = TT_BF16, .rank = 2}, scalar = {.storage = s, .dtype = TT_I64};
+  tt_tensor t = {.storage = s, .sizes = dims, .strides = dims, .dtype = TT_BF16, .rank = 2},
+            scalar = {.storage = s, .dtype = TT_I64};
   tt_arg list[2] = {{.tag = TT_ARG_TENSOR, .tensor = &scalar}, {.tag = TT_ARG_TENSOR, .tensor = &t}};
-  tt_arg args[3] = {{.tag = TT_ARG_TENSOR, .tensor = &t}, {.tag = TT_ARG_INT, .number.i = 4}, {.tag = TT_ARG_LIST, .count = 2, .list = list}};
+  tt_arg args[3] = {{.tag = TT_ARG_TENSOR, .tensor = &t},
+                    {.tag = TT_ARG_INT, .number.i = 4},
+                    {.tag = TT_ARG_LIST, .count = 2, .list = list}};
   tt_variant v = {.name = "op", .n_args = 3};
   tt_call call = {.variant = &v, .args = args};
   tt_call_describe(&call, text, sizeof text);

@@ -1,7 +1,7 @@
 /* main.c: runs the tests whose names contain an argument, or all; ends with "N passed, N failed".
  *
- * Keeps compiled programs in a folder of its own, removed at the end. The fake plugin is fake_pjrt.so beside the binary,
- * or TT_FAKE_PLUGIN. Refuses to hide: a skipped test is told with its reason. */
+ * Keeps compiled programs in a folder of its own, removed at the end. The fake plugin is fake_pjrt.so beside the
+ * binary, or TT_FAKE_PLUGIN. Refuses to hide: a skipped test is told with its reason. */
 #include <dirent.h>
 #include <dlfcn.h>
 #include <stdarg.h>
@@ -126,13 +126,16 @@ void test_fault_loop(const char *file, int line, const char *name, test_body *bo
       test_let_go(NULL);
       tt_code expected = kind ? TT_INTERNAL : TT_RESOURCE_EXHAUSTED;
       if (code != TT_OK && (code != expected || !hit))
-        test_fail(file, line, "%s with %s %d failing: %s: %s: %s", name, kinds[kind], n, tt_code_name(code), err.where, err.message);
+        test_fail(file, line, "%s with %s %d failing: %s: %s: %s", name, kinds[kind], n, tt_code_name(code), err.where,
+                  err.message);
       if (code != TT_OK && (err.code != code || !err.message[0]))
         test_fail(file, line, "%s with %s %d failing: the error is not filled in", name, kinds[kind], n);
       if (tt_alloc_live() != blocks)
-        test_fail(file, line, "%s with %s %d failing leaves %lld blocks", name, kinds[kind], n, (long long)(tt_alloc_live() - blocks));
+        test_fail(file, line, "%s with %s %d failing leaves %lld blocks", name, kinds[kind], n,
+                  (long long)(tt_alloc_live() - blocks));
       if (atomic_load(&control->live) != objects)
-        test_fail(file, line, "%s with %s %d failing leaves %d PJRT objects", name, kinds[kind], n, atomic_load(&control->live) - objects);
+        test_fail(file, line, "%s with %s %d failing leaves %d PJRT objects", name, kinds[kind], n,
+                  atomic_load(&control->live) - objects);
       if (failed || !hit) {
         printf("  %s: %d faults of kind %s\n", name, n, kinds[kind]);
         break;

@@ -8,9 +8,10 @@
 #include <unistd.h>
 #include "test.h"
 
-static const char add[] = "module @tt {\n  func.func public @main(%a: tensor<4xf32>, %b: tensor<4xf32>) -> (tensor<4xf32>) {\n}}";
-static const char give[] =
-    "module @tt {\n  func.func public @main(%a: tensor<4xf32> {tf.aliasing_output = 0 : i32}, %b: tensor<4xf32>) -> (tensor<4xf32>) {\n}}";
+static const char add[] =
+    "module @tt {\n  func.func public @main(%a: tensor<4xf32>, %b: tensor<4xf32>) -> (tensor<4xf32>) {\n}}";
+static const char give[] = "module @tt {\n  func.func public @main(%a: tensor<4xf32> {tf.aliasing_output = 0 : i32}, "
+                           "%b: tensor<4xf32>) -> (tensor<4xf32>) {\n}}";
 static const int64_t four[1] = {4};
 static const tt_type type = {TT_F32, 1, 16, four};
 static const bool none[2] = {false, false}, first[2] = {true, false};
@@ -69,7 +70,8 @@ TEST(test_buffer_round_trip_of_every_dtype) {
     tt_buffer *b;
     EXPECT_MADE(b = tt_buffer_from_host(c, t % 2, (tt_dtype)t, 2, dims, data, &err), err);
     dims[0] = 0; /* the buffer has its own */
-    EXPECT(tt_buffer_dims(b)[0] == 3 && tt_buffer_rank(b) == 2 && tt_buffer_dtype(b) == t && tt_buffer_bytes(b) == bytes);
+    EXPECT(tt_buffer_dims(b)[0] == 3 && tt_buffer_rank(b) == 2 && tt_buffer_dtype(b) == t &&
+           tt_buffer_bytes(b) == bytes);
     EXPECT_OK(tt_buffer_await(b, &err), err);
     EXPECT_OK(tt_buffer_to_host(b, back, bytes, &err), err);
     EXPECT(!memcmp(back, data, bytes));
@@ -362,11 +364,12 @@ TEST(test_forked_child_may_only_let_go) {
   if (child == 0) {
     float back[4];
     tt_buffer *r;
-    bool good = tt_forked() && tt_buffer_to_host(b, back, 16, &err) == TT_FAILED_PRECONDITION &&
-                strstr(err.message, "Cannot re-initialize TPU in forked subprocess") &&
-                tt_client_synchronize(c, 0, &err) == TT_FAILED_PRECONDITION && !tt_event_record(c, 0, &err) &&
-                tt_executable_run(e, 0, "add", 2, (tt_buffer *[]){b, b}, none, 1, &type, &r, &err) == TT_FAILED_PRECONDITION &&
-                !upload(c, 0, 1, &err) && err.code == TT_FAILED_PRECONDITION;
+    bool good =
+        tt_forked() && tt_buffer_to_host(b, back, 16, &err) == TT_FAILED_PRECONDITION &&
+        strstr(err.message, "Cannot re-initialize TPU in forked subprocess") &&
+        tt_client_synchronize(c, 0, &err) == TT_FAILED_PRECONDITION && !tt_event_record(c, 0, &err) &&
+        tt_executable_run(e, 0, "add", 2, (tt_buffer *[]){b, b}, none, 1, &type, &r, &err) == TT_FAILED_PRECONDITION &&
+        !upload(c, 0, 1, &err) && err.code == TT_FAILED_PRECONDITION;
     tt_buffer_release(b);
     tt_executable_release(e);
     tt_client_destroy(c);
@@ -392,7 +395,8 @@ TEST(test_topology_compiles_for_absent_machines) {
   EXPECT_INT(tt_topology_device_count(t), 2);
   tt_topology_device d;
   EXPECT_OK(tt_topology_device_get(t, 1, &d, &err), err);
-  EXPECT(d.id == 1 && d.process == 7 && d.coords[0] == 4 && d.coords[2] == 6 && d.core == 1 && d.cores == 1 && d.kind[0]);
+  EXPECT(d.id == 1 && d.process == 7 && d.coords[0] == 4 && d.coords[2] == 6 && d.core == 1 && d.cores == 1 &&
+         d.kind[0]);
   EXPECT_INT(tt_topology_device_get(t, 2, &d, &err), TT_OUT_OF_RANGE);
   EXPECT_MADE(a = tt_aot_compile(t, add, strlen(add), 2, "xla_some=1", &err), err);
   tt_aot_memory m;
@@ -477,8 +481,9 @@ static tt_code topologies(tt_error *err) {
   int costs = 0;
   const char *format;
   tt_buf bytes = {0};
-  bool good = a && !tt_topology_device_get(t, 0, &d, err) && !tt_aot_memory_get(a, &m, err) && !tt_aot_costs(a, count_cost, &costs, err) &&
-              !tt_aot_serialize(a, &bytes, err) && !tt_aot_optimized(a, &bytes, &format, err);
+  bool good = a && !tt_topology_device_get(t, 0, &d, err) && !tt_aot_memory_get(a, &m, err) &&
+              !tt_aot_costs(a, count_cost, &costs, err) && !tt_aot_serialize(a, &bytes, err) &&
+              !tt_aot_optimized(a, &bytes, &format, err);
   tt_buf_deinit(&bytes);
   tt_aot_destroy(a);
   tt_topology_destroy(t);

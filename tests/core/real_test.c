@@ -1,4 +1,5 @@
-/* real_test.c: what only a real plugin can show, on the one that TORCH_TPU_PLUGIN names: values, options, devices, failures.
+/* real_test.c: what only a real plugin can show, on the one that TORCH_TPU_PLUGIN names: values, options, devices,
+ * failures.
  *
  * Refuses to test lowering: the programs here are written by hand. */
 #include <math.h>
@@ -11,9 +12,9 @@ static const bool none[2] = {false, false}, first[2] = {true, false};
 static const char maximum[] =
     "module @tt { func.func public @main(%a: tensor<4xf32>, %b: tensor<4xf32>) -> tensor<4xf32> {\n"
     "%0 = stablehlo.maximum %a, %b : tensor<4xf32>\n return %0 : tensor<4xf32> } }";
-static const char give[] =
-    "module @tt { func.func public @main(%a: tensor<4xf32> {tf.aliasing_output = 0 : i32}, %b: tensor<4xf32>) -> tensor<4xf32> {\n"
-    "%0 = stablehlo.add %a, %b : tensor<4xf32>\n return %0 : tensor<4xf32> } }";
+static const char give[] = "module @tt { func.func public @main(%a: tensor<4xf32> {tf.aliasing_output = 0 : i32}, %b: "
+                           "tensor<4xf32>) -> tensor<4xf32> {\n"
+                           "%0 = stablehlo.add %a, %b : tensor<4xf32>\n return %0 : tensor<4xf32> } }";
 
 static tt_client *client(int n_devices, tt_error *err) {
   if (!test_real_path()) {

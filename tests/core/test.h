@@ -1,8 +1,8 @@
 /* test.h: the runner of the core's tests.
  *
  * TEST(name) { ... } is a test; it registers itself. A failed EXPECT says where and ends the test. FAULT_LOOP runs a
- * body with allocation 0, 1, 2 ... failing, then PJRT call 0, 1, 2 ..., until none is reached: it may succeed, or fail with the
- * code such a failure has, and must leave no block of memory and no PJRT object behind. */
+ * body with allocation 0, 1, 2 ... failing, then PJRT call 0, 1, 2 ..., until none is reached: it may succeed, or fail
+ * with the code such a failure has, and must leave no block of memory and no PJRT object behind. */
 #ifndef TEST_H
 #define TEST_H
 #include <stdio.h>

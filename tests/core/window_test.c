@@ -1,7 +1,7 @@
 /* window_test.c: DeferAndFuse on the fake plugin: what is run when, what a failure leaves, what is given back.
  *
- * The fake gives every result the sum of all operands of its type, so a chain of adds over distinct operands has the same
- * values as one program and one by one. */
+ * The fake gives every result the sum of all operands of its type, so a chain of adds over distinct operands has the
+ * same values as one program and one by one. */
 #include <pthread.h>
 #include "graph/graph.h"
 #include "test.h"
@@ -13,7 +13,8 @@ static void rule_copy(tt_ctx *c) { c->result[0] = tt_in(c, 1); }
 static const tt_op copy_row = {"copy_", rule_copy, "", PROMOTE_DEFAULT, 0, "other"};
 static const tt_op row = {"add.Tensor", rule_add, "", PROMOTE_DEFAULT, 0, "self + other"};
 
-static tt_code call_of(tt_client *c, const tt_variant *v, tt_storage *a, tt_storage *b, tt_storage **result, tt_error *err) {
+static tt_code call_of(tt_client *c, const tt_variant *v, tt_storage *a, tt_storage *b, tt_storage **result,
+                       tt_error *err) {
   tt_tensor self = {.storage = a, .sizes = sizes, .strides = strides, .dtype = TT_F32, .rank = 1}, other = self;
   other.storage = b;
   tt_arg args[2] = {{.tag = TT_ARG_TENSOR, .tensor = &self}, {.tag = TT_ARG_TENSOR, .tensor = &other}};
@@ -28,14 +29,20 @@ static tt_code call_of(tt_client *c, const tt_variant *v, tt_storage *a, tt_stor
   return code;
 }
 
-/* a + b, or a += b where result is NULL, as one of `kinds` operators that differ in name only; from KINDS on as graphs. */
+/* a + b, or a += b where result is NULL, as one of `kinds` operators that differ in name only; from KINDS on as graphs.
+ */
 enum { KINDS = 3, GRAPH = KINDS };
 static tt_code add(tt_client *c, int kind, tt_storage *a, tt_storage *b, tt_storage **result, tt_error *err) {
   static tt_variant variants[2 * (KINDS + 2)];
   tt_variant *v = &variants[2 * kind + !result];
   if (!v->id) {
-    *v = (tt_variant){.op = &row, .name = result ? "add" : "add_", .id = tt_variant_new_id(), .n_args = 2, .n_results = 1,
-                      .written = !result, .graph = kind >= GRAPH};
+    *v = (tt_variant){.op = &row,
+                      .name = result ? "add" : "add_",
+                      .id = tt_variant_new_id(),
+                      .n_args = 2,
+                      .n_results = 1,
+                      .written = !result,
+                      .graph = kind >= GRAPH};
     memset(v->alias, -1, sizeof v->alias);
     v->alias[0] = result ? -1 : 0;
   }
@@ -162,9 +169,11 @@ TEST(test_inputs_are_read_when_recorded_and_contents_replaced_are_forgotten) {
   EXPECT_MADE(b = storage_of(c, 2, &err), err);
   tt_mode_set(TT_MODE_FUSE);
   EXPECT_OK(add(c, 0, a, b, &r, &err), err);
-  EXPECT_OK(tt_storage_set(a, tt_buffer_from_host(c, 0, TT_F32, 1, sizes, nine, &err), &err), err); /* not seen by the add */
+  /* not seen by the add */
+  EXPECT_OK(tt_storage_set(a, tt_buffer_from_host(c, 0, TT_F32, 1, sizes, nine, &err), &err), err);
   EXPECT_OK(add(c, 1, b, b, NULL, &err), err);
-  EXPECT_OK(tt_storage_set(b, tt_buffer_from_host(c, 0, TT_F32, 1, sizes, nine, &err), &err), err); /* nobody sees the 4 */
+  /* nobody sees the 4 */
+  EXPECT_OK(tt_storage_set(b, tt_buffer_from_host(c, 0, TT_F32, 1, sizes, nine, &err), &err), err);
   EXPECT(first_of(r) == 3 && first_of(a) == 9 && first_of(b) == 9);
   tt_mode_set(TT_MODE_STRICT);
   tt_storage_release(a);
@@ -197,7 +206,9 @@ TEST(test_strict_calls_see_what_windows_are_to_fill) {
 /* a = b: a is not read. */
 static tt_code overwrite(tt_client *c, tt_storage *a, tt_storage *b, tt_error *err) {
   static tt_variant v;
-  if (!v.id) v = (tt_variant){.op = &copy_row, .name = "copy_", .id = tt_variant_new_id(), .n_args = 2, .n_results = 1, .written = 1};
+  if (!v.id)
+    v = (tt_variant){
+        .op = &copy_row, .name = "copy_", .id = tt_variant_new_id(), .n_args = 2, .n_results = 1, .written = 1};
   return call_of(c, &v, a, b, NULL, err);
 }
 
@@ -303,8 +314,8 @@ static void *record_and_read(void *user) {
   tt_error err;
   for (int i = 0; i < 200; i++) {
     tt_storage *own = storage_of(me->client, 1, &err), *r = NULL, *s = NULL;
-    if (!own || add(me->client, i % KINDS, own, me->shared, &r, &err) || add(me->client, 0, r, me->shared, NULL, &err) ||
-        (i % 3 == 0 && add(me->client, 1, r, own, &s, &err)))
+    if (!own || add(me->client, i % KINDS, own, me->shared, &r, &err) ||
+        add(me->client, 0, r, me->shared, NULL, &err) || (i % 3 == 0 && add(me->client, 1, r, own, &s, &err)))
       return NULL;
     me->good += i % 5 || first_of(r) > 0; /* the fake adds up what the other threads read too */
     tt_storage_release(own);

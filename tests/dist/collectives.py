@@ -2,8 +2,20 @@
 import torch
 import torch.distributed as dist
 
-DTYPES = [torch.float32, torch.float64, torch.bfloat16, torch.float16, torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8,
-          torch.bool, torch.complex64, torch.float8_e4m3fn]
+DTYPES = [
+    torch.float32,
+    torch.float64,
+    torch.bfloat16,
+    torch.float16,
+    torch.int64,
+    torch.int32,
+    torch.int16,
+    torch.int8,
+    torch.uint8,
+    torch.bool,
+    torch.complex64,
+    torch.float8_e4m3fn,
+]
 
 
 def same(got, expected):
@@ -27,8 +39,14 @@ def all_reduce_dtypes(rank):
 def all_reduce_operations(rank):
     n, op = dist.get_world_size(), dist.ReduceOp
     values = torch.arange(1, n + 1)
-    for how, expected in [(op.SUM, values.sum()), (op.AVG, values.sum() / n), (op.PRODUCT, values.prod()), (op.MIN, values.min()), (op.MAX, values.max()),
-                          (dist._make_nccl_premul_sum(2.0), 2 * values.sum())]:
+    for how, expected in [
+        (op.SUM, values.sum()),
+        (op.AVG, values.sum() / n),
+        (op.PRODUCT, values.prod()),
+        (op.MIN, values.min()),
+        (op.MAX, values.max()),
+        (dist._make_nccl_premul_sum(2.0), 2 * values.sum()),
+    ]:
         t = full(3, value=rank + 1.0)
         dist.all_reduce(t, how)
         same(t, torch.full((3,), float(expected)))

@@ -1,10 +1,12 @@
 """PyTorch's operator data on DTensors over four ranks, their shards on tpu, against plain tensors on the CPU.
 
-The wheel has no file of DTensor tests, but what they are made of: op_db's samples and DTensorConverter, which gives each tensor among an operator's
-arguments every even sharding in turn. Results and gradients, made whole again, have to be those of the call on one CPU. What passes with shards on
-the CPU and Gloo counts: tests/dist/dtensor_suite.json names it (--gloo writes it).
+The wheel has no file of DTensor tests, but what they are made of: op_db's samples and DTensorConverter, which gives
+each tensor among an operator's arguments every even sharding in turn. Results and gradients, made whole again, have to
+be those of the call on one CPU. What passes with shards on the CPU and Gloo counts: tests/dist/dtensor_suite.json names
+it (--gloo writes it).
 
-  python tests/dist/dtensor_suite.py [--match REGEX] [--every N] [--samples N] [--gloo] [--write docs/distributed_suite.md]"""
+  python tests/dist/dtensor_suite.py [--match REGEX] [--every N] [--samples N] [--gloo] [--write
+  docs/distributed_suite.md]"""
 import argparse
 import datetime
 import itertools
@@ -27,7 +29,8 @@ from torch_tpu.conformance.ops import SPARE, database  # noqa: E402
 from torch_suite import put, reason, table  # noqa: E402
 
 KNOWN = pathlib.Path(__file__).with_suffix(".json")
-RANKS, SECONDS, PLACES = 4, 240, 12  # ranks; for an operator (DTensor takes a minute to place one of batch norm); shardings of a sample that are tried
+# ranks; for an operator (DTensor takes a minute to place one of batch norm); shardings of a sample that are tried
+RANKS, SECONDS, PLACES = 4, 240, 12
 
 LOST = "gave no answer|died|gloo|imed out|timeout|Connection"  # errors after which ranks may be anywhere
 
@@ -54,7 +57,9 @@ def same(a, b):
 def whole(x):
     """x with DTensors made whole and on the CPU."""
     from torch.distributed.tensor import DTensor
-    return pytree.tree_map_only(torch.Tensor, lambda t: (t.full_tensor() if isinstance(t, DTensor) else t).detach().to("cpu", copy=True), x)
+    return pytree.tree_map_only(
+        torch.Tensor, lambda t: (t.full_tensor() if isinstance(t, DTensor) else t).detach().to("cpu", copy=True), x
+    )
 
 
 def gradients(result, inputs):
@@ -74,13 +79,20 @@ def try_op(op, mesh, device, samples):
         torch.manual_seed(0)
         result = sample.output_process_fn_grad(op.op(*args, **kwargs))  # of what is defined up to a sign its magnitude
         expected = whole((result, gradients(result, (args, kwargs))))
-        by_chance = "empty" in op.name or not same(whole(result), whole(sample.output_process_fn_grad(op.op(*args, **kwargs))))  # then sizes are all there is to compare
-        there = pytree.tree_map_only(torch.Tensor, lambda t: t.detach().to(device).requires_grad_(t.requires_grad), (args, kwargs))
+        # then sizes are all there is to compare
+        by_chance = "empty" in op.name or not same(
+            whole(result), whole(sample.output_process_fn_grad(op.op(*args, **kwargs)))
+        )
+        there = pytree.tree_map_only(
+            torch.Tensor, lambda t: t.detach().to(device).requires_grad_(t.requires_grad), (args, kwargs)
+        )
         converter = DTensorConverter(mesh, *there)
         for d_args, d_kwargs in itertools.islice(converter, PLACES):
             if not converter.successful():
                 continue
-            inputs = pytree.tree_map_only(torch.Tensor, lambda t: t.detach().requires_grad_(t.requires_grad), (d_args, d_kwargs))
+            inputs = pytree.tree_map_only(
+                torch.Tensor, lambda t: t.detach().requires_grad_(t.requires_grad), (d_args, d_kwargs)
+            )
             torch.manual_seed(0)
             result = sample.output_process_fn_grad(op.op(*inputs[0], **inputs[1]))
             pair = whole((result, gradients(result, inputs))), expected
@@ -95,8 +107,13 @@ def work(rank, file, device, samples, pipe):
     from torch.distributed.device_mesh import init_device_mesh
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
-    dist.init_process_group("tpu_dist" if device == "tpu" else "gloo", init_method="file://" + file, rank=rank, world_size=RANKS,
-                            timeout=datetime.timedelta(seconds=20))
+    dist.init_process_group(
+        "tpu_dist" if device == "tpu" else "gloo",
+        init_method="file://" + file,
+        rank=rank,
+        world_size=RANKS,
+        timeout=datetime.timedelta(seconds=20),
+    )
     mesh = init_device_mesh(device, (RANKS,))
     while True:
         at = pipe.recv()
@@ -113,7 +130,9 @@ class Ranks:
         self.pipes, self.processes = [], []
         for rank in range(RANKS):
             here, there = context.Pipe()
-            self.processes.append(context.Process(target=work, args=(rank, self.file, device, samples, there), daemon=True))
+            self.processes.append(
+                context.Process(target=work, args=(rank, self.file, device, samples, there), daemon=True)
+            )
             self.processes[-1].start()
             there.close()
             self.pipes.append(here)
@@ -125,7 +144,9 @@ class Ranks:
         answers, until = [], time.time() + SECONDS
         for rank, pipe in enumerate(self.pipes):
             try:
-                answers.append(pipe.recv() if pipe.poll(max(0.0, until - time.time())) else ("fail", f"rank {rank} gave no answer"))
+                answers.append(
+                    pipe.recv() if pipe.poll(max(0.0, until - time.time())) else ("fail", f"rank {rank} gave no answer")
+                )
             except EOFError:
                 answers.append(("fail", f"rank {rank} died"))
         in_step = len({outcome for outcome, _ in answers}) == 1 and not any(re.search(LOST, why) for _, why in answers)
@@ -165,7 +186,9 @@ def main():
     chosen = [i for i, op in enumerate(op_db) if re.search(args.match, name_of(op)) and torch.float32 in op.dtypes]
     if args.gloo:
         results = run(chosen, "cpu", args.samples)
-        KNOWN.write_text(json.dumps(sorted(n for n, (outcome, _) in results.items() if outcome == "pass"), indent=0) + "\n")
+        KNOWN.write_text(
+            json.dumps(sorted(n for n, (outcome, _) in results.items() if outcome == "pass"), indent=0) + "\n"
+        )
         return 0
     known = set(json.loads(KNOWN.read_text()))
     results = run([i for i in chosen if name_of(op_db[i]) in known][::args.every], "tpu", args.samples)

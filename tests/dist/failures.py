@@ -99,7 +99,11 @@ def in_another_collective():
     with ranks() as world:
         texts = heard(world, another_collective, [0, 1, 2, 3])
     for text in texts:
-        assert "rank 3 is at #1 all_gather [4, 8] Float" in text and "at #1 all_reduce [4, 8] Float" in text and "failures.py" in text, text
+        assert (
+            "rank 3 is at #1 all_gather [4, 8] Float" in text
+            and "at #1 all_reduce [4, 8] Float" in text
+            and "failures.py" in text
+        ), text
 
 
 def is_late():
@@ -118,11 +122,18 @@ def is_killed():
 
 @contextlib.contextmanager
 def two_hosts():
-    """Two network namespaces with interfaces tt0 and tt1 at the ends of a link, as two hosts: their names. Wants root."""
+    """Two network namespaces with interfaces tt0 and tt1 at the ends of a link, as two hosts: their names. Wants
+    root."""
     names = [f"tt{i}-{os.getpid()}" for i in (0, 1)]
-    commands = [f"netns add {name}" for name in names] + [f"link add tt0 netns {names[0]} type veth peer name tt1 netns {names[1]}"]
+    commands = [f"netns add {name}" for name in names] + [
+        f"link add tt0 netns {names[0]} type veth peer name tt1 netns {names[1]}"
+    ]
     for i, name in enumerate(names):
-        commands += [f"-n {name} addr add 10.77.0.{i + 1}/24 dev tt{i}", f"-n {name} link set tt{i} up", f"-n {name} link set lo up"]
+        commands += [
+            f"-n {name} addr add 10.77.0.{i + 1}/24 dev tt{i}",
+            f"-n {name} link set tt{i} up",
+            f"-n {name} link set lo up",
+        ]
     try:
         for command in commands:
             subprocess.run(["ip", *command.split()], check=True, capture_output=True)
@@ -134,10 +145,18 @@ def two_hosts():
 
 def loses_its_link():
     """Ranks 0 and 1 on one host, 2 and 3 on another, and the link goes down."""
-    with two_hosts() as names, ranks(namespaces=[(names[i // 2], f"tt{i // 2}") for i in range(4)], address="10.77.0.1") as world:
+    with (
+        two_hosts() as names,
+        ranks(namespaces=[(names[i // 2], f"tt{i // 2}") for i in range(4)], address="10.77.0.1") as world,
+    ):
         texts = heard(world, cut_off, [0, 1, 2, 3])
     for rank, text in enumerate(texts):
-        assert "ALLREDUCE" in text and f"failed on rank {rank}" in text and f"rank {rank} is at" in text or "ranks 0, 1 are at" in text, text
+        assert (
+            "ALLREDUCE" in text
+            and f"failed on rank {rank}" in text
+            and f"rank {rank} is at" in text
+            or "ranks 0, 1 are at" in text
+        ), text
         assert "cannot be reached" in text and (rank > 1 or "ranks 2, 3 give no answer" in text), text
 
 
@@ -149,7 +168,11 @@ def main():
     parser.add_argument("--times", type=int, default=50)
     parser.add_argument("--only", action="append", choices=[f.__name__ for f in FAILURES])
     args = parser.parse_args()
-    times, counts, chosen = args.times, collections.Counter(), [f for f in FAILURES if f.__name__ in (args.only or f.__name__)]
+    times, counts, chosen = (
+        args.times,
+        collections.Counter(),
+        [f for f in FAILURES if f.__name__ in (args.only or f.__name__)],
+    )
     for i in range(times):
         for failure in chosen:
             start = time.time()

@@ -2,9 +2,20 @@
 import collectives
 import pytest
 
-CASES = [collectives.all_reduce_dtypes, collectives.all_reduce_operations, collectives.refusals, collectives.views, collectives.moves,
-         collectives.all_to_all, collectives.one_to_one, collectives.asynchronous, collectives.objects, collectives.groups, collectives.sparse,
-         collectives.monitored]
+CASES = [
+    collectives.all_reduce_dtypes,
+    collectives.all_reduce_operations,
+    collectives.refusals,
+    collectives.views,
+    collectives.moves,
+    collectives.all_to_all,
+    collectives.one_to_one,
+    collectives.asynchronous,
+    collectives.objects,
+    collectives.groups,
+    collectives.sparse,
+    collectives.monitored,
+]
 
 
 @pytest.mark.parametrize("mode", ["strict", "fuse"])

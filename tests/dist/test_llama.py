@@ -1,4 +1,5 @@
-"""The example of a Llama: FSDP2 x tensor parallelism, then on fewer processes from its checkpoint, are one process's losses."""
+"""The example of a Llama: FSDP2 x tensor parallelism, then on fewer processes from its checkpoint, are one process's
+losses."""
 import json
 import os
 import pathlib
@@ -13,10 +14,19 @@ SIZES = "--layers 2 --width 32 --heads 4 --groups 2 --length 16 --batch 8".split
 
 
 def losses(folder, *options, processes=0):
-    launch = ["-m", "torch.distributed.run", "--nproc-per-node", str(processes), "--master-port", str(free_port())] if processes else []
+    launch = (
+        ["-m", "torch.distributed.run", "--nproc-per-node", str(processes), "--master-port", str(free_port())]
+        if processes
+        else []
+    )
     path = folder / "losses.json"
-    done = subprocess.run([sys.executable, *launch, EXAMPLE, *SIZES, "--losses", path, *options], capture_output=True, text=True, timeout=200,
-                          env={**os.environ, "OMP_NUM_THREADS": "1"})
+    done = subprocess.run(
+        [sys.executable, *launch, EXAMPLE, *SIZES, "--losses", path, *options],
+        capture_output=True,
+        text=True,
+        timeout=200,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
     assert done.returncode == 0, done.stderr[-3000:]
     return json.loads(path.read_text())
 

@@ -3,7 +3,19 @@ import pytest
 import torch
 import training
 
-WAYS = ["ddp", "ddp, small buckets", "ddp, static", "ddp, compiled", "fsdp", "fsdp, clipped", "fsdp, kept", "fsdp, meta", "hsdp", "tp", "fsdp x tp"]
+WAYS = [
+    "ddp",
+    "ddp, small buckets",
+    "ddp, static",
+    "ddp, compiled",
+    "fsdp",
+    "fsdp, clipped",
+    "fsdp, kept",
+    "fsdp, meta",
+    "hsdp",
+    "tp",
+    "fsdp x tp",
+]
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,8 @@
-"""PyTorch's own tests of process groups and DDP (distributed_test.py in the wheel), with their tensors on tpu and the backend tpu_dist.
+"""PyTorch's own tests of process groups and DDP (distributed_test.py in the wheel), with their tensors on tpu and the
+backend tpu_dist.
 
-What passes on the CPU with Gloo is what counts: tests/dist/torch_suite.json names those tests (--gloo writes it). Four ranks run each test, forked
-from one process that has imported torch, so that a test costs a second or two.
+What passes on the CPU with Gloo is what counts: tests/dist/torch_suite.json names those tests (--gloo writes it). Four
+ranks run each test, forked from one process that has imported torch, so that a test costs a second or two.
 
   python tests/dist/torch_suite.py [--match REGEX] [--every N] [--gloo] [--write docs/distributed_suite.md]"""
 import argparse
@@ -19,7 +20,9 @@ HERE = pathlib.Path(__file__).parent
 KNOWN = HERE / "torch_suite.json"
 BACKEND = os.environ.get("BACKEND", "tpu_dist")
 os.environ["BACKEND"] = "gloo"  # what the module's decorators ask for when it is imported: they skip by names
-for name, value in dict(WORLD_SIZE="4", TEMP_DIR="/tmp", OMP_NUM_THREADS="1", DISTRIBUTED_TESTS_DEFAULT_TIMEOUT="60").items():
+for name, value in dict(
+    WORLD_SIZE="4", TEMP_DIR="/tmp", OMP_NUM_THREADS="1", DISTRIBUTED_TESTS_DEFAULT_TIMEOUT="60"
+).items():
     os.environ.setdefault(name, value)
 
 import torch  # noqa: E402
@@ -53,12 +56,14 @@ class TestProcessGroup(distributed_test.TestDistBackend, distributed_test.Distri
     def _run(cls, *args, **kwargs):
         if BACKEND == "tpu_dist":
             torch.set_default_device("tpu")
-            torch.DoubleTensor = lambda n: torch.empty(n, dtype=torch.float64)  # the old constructors know no default device
+            # the old constructors know no default device
+            torch.DoubleTensor = lambda n: torch.empty(n, dtype=torch.float64)
         torch.set_num_threads(1)
         super()._run(*args, **kwargs)
 
     if BACKEND == "tpu_dist":
-        def test_sparse_all_reduce_sum(self):  # as PyTorch's test for CUDA: what is expected is made on the CPU, where sums are merged
+        # as PyTorch's test for CUDA: what is expected is made on the CPU, where sums are merged
+        def test_sparse_all_reduce_sum(self):
             torch.set_default_device("cpu")
             self._test_sparse_all_reduce_sum(lambda t: t.to("tpu"))
 
@@ -98,7 +103,11 @@ def run(chosen):
 
 def table(results):
     """What does not pass, with reasons, between the marks of the page."""
-    rows = [f"| `{n}` | {outcome} | {REASONS.get(n, '')} `{why}` |" for n, (outcome, why) in sorted(results.items()) if outcome != "pass"]
+    rows = [
+        f"| `{n}` | {outcome} | {REASONS.get(n, '')} `{why}` |"
+        for n, (outcome, why) in sorted(results.items())
+        if outcome != "pass"
+    ]
     head = ["", "| test | outcome | reason |", "| --- | --- | --- |"] if rows else []
     return "\n".join([f"{len(results) - len(rows)} of {len(results)} pass.", *head, *rows]) + "\n"
 

@@ -47,7 +47,9 @@ def parallel(rank, which):
     n = dist.get_world_size()
     model, mine = make().to("tpu"), part_of(n, rank)
     if which in ("ddp", "ddp, small buckets", "ddp, compiled", "ddp, static"):
-        model = DistributedDataParallel(model, bucket_cap_mb=0.001 if "small" in which else 25, static_graph="static" in which)
+        model = DistributedDataParallel(
+            model, bucket_cap_mb=0.001 if "small" in which else 25, static_graph="static" in which
+        )
         return train(torch.compile(model, backend="tpu") if "compiled" in which else model, mine)
     if which in ("fsdp", "fsdp, clipped", "fsdp, kept"):
         mesh = init_device_mesh("tpu", (n,))

@@ -1,4 +1,5 @@
-"""Some processes that are ranks of one job: each runs the function that it is sent, and sends back what that returns."""
+"""Some processes that are ranks of one job: each runs the function that it is sent, and sends back what that
+returns."""
 import ctypes
 import multiprocessing
 import os
@@ -23,7 +24,13 @@ def _rank(rank, world, port, pipe, options):
     if "namespaces" in options:  # (namespace, network interface) of each rank
         namespace, os.environ["GLOO_SOCKET_IFNAME"] = options["namespaces"][rank]
         _enter(namespace)
-    os.environ.update(MASTER_ADDR=options.get("address", "127.0.0.1"), MASTER_PORT=str(port), RANK=str(rank), WORLD_SIZE=str(world), LOCAL_RANK=str(rank))
+    os.environ.update(
+        MASTER_ADDR=options.get("address", "127.0.0.1"),
+        MASTER_PORT=str(port),
+        RANK=str(rank),
+        WORLD_SIZE=str(world),
+        LOCAL_RANK=str(rank),
+    )
     import datetime
 
     import torch
@@ -44,7 +51,8 @@ def _rank(rank, world, port, pipe, options):
 
 
 class World:
-    """n ranks. run(function, *args) is function(rank, *args) on each: the list of what they return; a failure raises here."""
+    """n ranks. run(function, *args) is function(rank, *args) on each: the list of what they return; a failure raises
+    here."""
 
     def __init__(self, n, **options):
         context = multiprocessing.get_context("forkserver")  # which has imported torch once for all ranks

@@ -2,8 +2,8 @@
  *
  * A program is its text: result i is the sum of those operands that have its type (float32, else bytes), or bytes of
  * i + 1 if there are none. Device memory cannot be read or written outside of transfers and executions, and is followed
- * by sentinels that are checked when it is freed. Work can be queued, slowed, reordered and made to fail, on demand. The
- * environment gives what has to be known at the start: FAKE_PJRT_SHORT=1 shows a table that ends early, as an old
+ * by sentinels that are checked when it is freed. Work can be queued, slowed, reordered and made to fail, on demand.
+ * The environment gives what has to be known at the start: FAKE_PJRT_SHORT=1 shows a table that ends early, as an old
  * plugin's; FAKE_PJRT_PLATFORM names the platform, "fake" if unset. Refuses to be fast. */
 #include <pthread.h>
 #include <stdio.h>
@@ -47,8 +47,9 @@ static PJRT_Error *fail(PJRT_Error_Code code, const char *message) {
   *e = (PJRT_Error){code, message};
   return e;
 }
-#define SIZED(a, T) \
-  if ((a)->struct_size < T##_STRUCT_SIZE) return fail(PJRT_Error_Code_INVALID_ARGUMENT, "struct_size of " #T " is too small")
+#define SIZED(a, T)                                                                                                    \
+  if ((a)->struct_size < T##_STRUCT_SIZE)                                                                              \
+  return fail(PJRT_Error_Code_INVALID_ARGUMENT, "struct_size of " #T " is too small")
 static void error_destroy(PJRT_Error_Destroy_Args *a) { if (a->error) unmake(a->error); }
 static void error_message(PJRT_Error_Message_Args *a) {
   a->message = a->error->message;
@@ -231,12 +232,14 @@ static bool read_type(const char **p, const char *end, struct type *t) {
 
 static bool parse(const char *text, struct program *out) {
   memset(out, 0, sizeof *out);
-  const char *p = strstr(text, "@main("), *arrow = p ? strstr(p, "->") : NULL, *body = arrow ? strchr(arrow, '\n') : NULL;
+  const char *p = strstr(text, "@main("), *arrow = p ? strstr(p, "->") : NULL,
+             *body = arrow ? strchr(arrow, '\n') : NULL;
   if (!arrow) return false;
   if (!body || (strchr(arrow, '{') && strchr(arrow, '{') < body)) body = strchr(arrow, '{');
   if (!body) return false;
   while (out->n_args < MOST && read_type(&p, arrow, &out->args[out->n_args])) {
-    const char *next = strstr(p, "tensor<"), *alias = strstr(p, "tf.aliasing_output"), *donor = strstr(p, "jax.buffer_donor");
+    const char *next = strstr(p, "tensor<"), *alias = strstr(p, "tf.aliasing_output"),
+               *donor = strstr(p, "jax.buffer_donor");
     if (!next || next > arrow) next = arrow;
     out->donated[out->n_args++] = (alias && alias < next) || (donor && donor < next);
   }
@@ -251,7 +254,14 @@ static struct PJRT_Device devices[DEVICES] = {{0}, {1}};
 static struct PJRT_DeviceDescription descriptions[DEVICES] = {{0}, {1}};
 static PJRT_Device *const device_list[DEVICES] = {&devices[0], &devices[1]};
 
-struct PJRT_Buffer { PJRT_Client *client; struct memory *memory; struct type type; PJRT_Event *ready; int device; bool gone; };
+struct PJRT_Buffer {
+  PJRT_Client *client;
+  struct memory *memory;
+  struct type type;
+  PJRT_Event *ready;
+  int device;
+  bool gone;
+};
 
 struct task {
   struct task *next;
@@ -523,12 +533,23 @@ static PJRT_Error *buffer_destroy(PJRT_Buffer_Destroy_Args *a) {
   unmake(a->buffer);
   return NULL;
 }
-static const struct { const char *name; int bytes; } elements[] = {
-  [PJRT_Buffer_Type_PRED] = {"i1", 1}, [PJRT_Buffer_Type_S8] = {"i8", 1}, [PJRT_Buffer_Type_S16] = {"i16", 2},
-  [PJRT_Buffer_Type_S32] = {"i32", 4}, [PJRT_Buffer_Type_S64] = {"i64", 8}, [PJRT_Buffer_Type_U8] = {"ui8", 1},
-  [PJRT_Buffer_Type_U16] = {"ui16", 2}, [PJRT_Buffer_Type_U32] = {"ui32", 4}, [PJRT_Buffer_Type_U64] = {"ui64", 8},
-  [PJRT_Buffer_Type_F16] = {"f16", 2}, [PJRT_Buffer_Type_F32] = {"f32", 4}, [PJRT_Buffer_Type_F64] = {"f64", 8},
-  [PJRT_Buffer_Type_BF16] = {"bf16", 2}, [PJRT_Buffer_Type_C64] = {"complex<f32>", 8}, [PJRT_Buffer_Type_C128] = {"complex<f64>", 16},
+static const struct { const char *name; int bytes;
+} elements[] = {
+    [PJRT_Buffer_Type_PRED] = {"i1", 1},
+    [PJRT_Buffer_Type_S8] = {"i8", 1},
+    [PJRT_Buffer_Type_S16] = {"i16", 2},
+    [PJRT_Buffer_Type_S32] = {"i32", 4},
+    [PJRT_Buffer_Type_S64] = {"i64", 8},
+    [PJRT_Buffer_Type_U8] = {"ui8", 1},
+    [PJRT_Buffer_Type_U16] = {"ui16", 2},
+    [PJRT_Buffer_Type_U32] = {"ui32", 4},
+    [PJRT_Buffer_Type_U64] = {"ui64", 8},
+    [PJRT_Buffer_Type_F16] = {"f16", 2},
+    [PJRT_Buffer_Type_F32] = {"f32", 4},
+    [PJRT_Buffer_Type_F64] = {"f64", 8},
+    [PJRT_Buffer_Type_BF16] = {"bf16", 2},
+    [PJRT_Buffer_Type_C64] = {"complex<f32>", 8},
+    [PJRT_Buffer_Type_C128] = {"complex<f64>", 16},
 };
 static PJRT_Error *from_host(PJRT_Client_BufferFromHostBuffer_Args *a) {
   SIZED(a, PJRT_Client_BufferFromHostBuffer_Args);
@@ -595,7 +616,8 @@ static PJRT_Error *execute(PJRT_LoadedExecutable_Execute_Args *a) {
   for (int i = 0; i < p->n_args; i++) {
     PJRT_Buffer *b = a->argument_lists[0][i];
     if (b->gone) return fail(PJRT_Error_Code_INVALID_ARGUMENT, "an operand has been donated");
-    if (b->device != a->execute_device->id) return fail(PJRT_Error_Code_INVALID_ARGUMENT, "an operand is on another device");
+    if (b->device != a->execute_device->id)
+      return fail(PJRT_Error_Code_INVALID_ARGUMENT, "an operand is on another device");
     if (b->type.bytes != p->args[i].bytes) return fail(PJRT_Error_Code_INVALID_ARGUMENT, "an operand has another size");
   }
   if (take(&control.fail_execute)) return fail(PJRT_Error_Code_RESOURCE_EXHAUSTED, "the fake device is full");
@@ -683,24 +705,47 @@ static PJRT_Error *topology_destroy(PJRT_TopologyDescription_Destroy_Args *a) {
 }
 
 static PJRT_Api api = {
-  .struct_size = PJRT_Api_STRUCT_SIZE,
-  .pjrt_api_version = {.struct_size = PJRT_Api_Version_STRUCT_SIZE, .major_version = PJRT_API_MAJOR, .minor_version = PJRT_API_MINOR},
-  .PJRT_Error_Destroy = error_destroy, .PJRT_Error_Message = error_message, .PJRT_Error_GetCode = error_code,
-  .PJRT_Plugin_Initialize = initialize, .PJRT_Event_Destroy = event_destroy, .PJRT_Event_IsReady = event_is_ready,
-  .PJRT_Event_Error = event_error, .PJRT_Event_Await = event_await, .PJRT_Event_OnReady = event_on_ready,
-  .PJRT_Client_Create = client_create, .PJRT_Client_Destroy = client_destroy, .PJRT_Client_PlatformName = platform_name,
-  .PJRT_Client_AddressableDevices = addressable_devices, .PJRT_Client_Compile = client_compile,
-  .PJRT_Client_BufferFromHostBuffer = from_host, .PJRT_Device_GetDescription = get_description,
-  .PJRT_DeviceDescription_Kind = kind, .PJRT_Device_MemoryStats = memory_stats,
-  .PJRT_Executable_Destroy = executable_destroy, .PJRT_Executable_Serialize = serialize,
-  .PJRT_Executable_DeserializeAndLoad = deserialize, .PJRT_LoadedExecutable_Destroy = loaded_destroy,
-  .PJRT_LoadedExecutable_GetExecutable = get_executable, .PJRT_LoadedExecutable_Execute = execute,
-  .PJRT_Buffer_Destroy = buffer_destroy, .PJRT_Buffer_ToHostBuffer = to_host, .PJRT_Buffer_ReadyEvent = ready_event,
-  .PJRT_TopologyDescription_Create = topology_create, .PJRT_TopologyDescription_Destroy = topology_destroy,
-  .PJRT_TopologyDescription_GetDeviceDescriptions = topology_devices, .PJRT_DeviceDescription_Id = description_id,
-  .PJRT_DeviceDescription_ProcessIndex = description_process, .PJRT_DeviceDescription_Attributes = description_attributes,
-  .PJRT_Compile = compile_for_topology, .PJRT_Executable_GetCompiledMemoryStats = compiled_memory,
-  .PJRT_Executable_GetCostAnalysis = cost_analysis, .PJRT_Executable_OptimizedProgram = optimized_program,
+    .struct_size = PJRT_Api_STRUCT_SIZE,
+    .pjrt_api_version = {.struct_size = PJRT_Api_Version_STRUCT_SIZE,
+                         .major_version = PJRT_API_MAJOR,
+                         .minor_version = PJRT_API_MINOR},
+    .PJRT_Error_Destroy = error_destroy,
+    .PJRT_Error_Message = error_message,
+    .PJRT_Error_GetCode = error_code,
+    .PJRT_Plugin_Initialize = initialize,
+    .PJRT_Event_Destroy = event_destroy,
+    .PJRT_Event_IsReady = event_is_ready,
+    .PJRT_Event_Error = event_error,
+    .PJRT_Event_Await = event_await,
+    .PJRT_Event_OnReady = event_on_ready,
+    .PJRT_Client_Create = client_create,
+    .PJRT_Client_Destroy = client_destroy,
+    .PJRT_Client_PlatformName = platform_name,
+    .PJRT_Client_AddressableDevices = addressable_devices,
+    .PJRT_Client_Compile = client_compile,
+    .PJRT_Client_BufferFromHostBuffer = from_host,
+    .PJRT_Device_GetDescription = get_description,
+    .PJRT_DeviceDescription_Kind = kind,
+    .PJRT_Device_MemoryStats = memory_stats,
+    .PJRT_Executable_Destroy = executable_destroy,
+    .PJRT_Executable_Serialize = serialize,
+    .PJRT_Executable_DeserializeAndLoad = deserialize,
+    .PJRT_LoadedExecutable_Destroy = loaded_destroy,
+    .PJRT_LoadedExecutable_GetExecutable = get_executable,
+    .PJRT_LoadedExecutable_Execute = execute,
+    .PJRT_Buffer_Destroy = buffer_destroy,
+    .PJRT_Buffer_ToHostBuffer = to_host,
+    .PJRT_Buffer_ReadyEvent = ready_event,
+    .PJRT_TopologyDescription_Create = topology_create,
+    .PJRT_TopologyDescription_Destroy = topology_destroy,
+    .PJRT_TopologyDescription_GetDeviceDescriptions = topology_devices,
+    .PJRT_DeviceDescription_Id = description_id,
+    .PJRT_DeviceDescription_ProcessIndex = description_process,
+    .PJRT_DeviceDescription_Attributes = description_attributes,
+    .PJRT_Compile = compile_for_topology,
+    .PJRT_Executable_GetCompiledMemoryStats = compiled_memory,
+    .PJRT_Executable_GetCostAnalysis = cost_analysis,
+    .PJRT_Executable_OptimizedProgram = optimized_program,
 };
 
 SHOWN const PJRT_Api *GetPjrtApi(void);

@@ -443,7 +443,8 @@ static void donation(hlo_module *m, hlo_case_result *o) {
 
 static void for_tpu(hlo_module *m, hlo_case_result *o) {
   hlo_lower_for_tpu(m);
-  hlo a = hlo_parameter(m, TT_I64, DIMS(2, 3)), b = hlo_parameter(m, TT_I64, DIMS(2, 3)), n = hlo_parameter(m, TT_U64, 0, NULL);
+  hlo a = hlo_parameter(m, TT_I64, DIMS(2, 3)), b = hlo_parameter(m, TT_I64, DIMS(2, 3)),
+      n = hlo_parameter(m, TT_U64, 0, NULL);
   put(o, hlo_binary(m, "divide", a, b));
   put(o, hlo_binary(m, "remainder", a, b)); /* takes the quotient above */
   put(o, hlo_binary(m, "divide", hlo_convert(m, a, TT_U64), n));
@@ -451,8 +452,15 @@ static void for_tpu(hlo_module *m, hlo_case_result *o) {
   int one = 1;
   put(o, hlo_dot(m, a, b, &(hlo_dot_dims){.n_contract = 1, .lhs_contract = &one, .rhs_contract = &one}, 0, TT_I64));
   hlo x = hlo_parameter(m, TT_I64, DIMS(1, 4, 6)), kernel = hlo_parameter(m, TT_I64, DIMS(2, 2, 3));
-  hlo_conv_dims d = {.n_spatial = 1, .input = (int[]){0, 1, 2}, .kernel = (int[]){0, 1, 2}, .output = (int[]){0, 1, 2},
-                     .stride = (int64_t[]){2}, .low = (int64_t[]){1}, .high = (int64_t[]){1}, .feature_groups = 2, .batch_groups = 1};
+  hlo_conv_dims d = {.n_spatial = 1,
+                     .input = (int[]){0, 1, 2},
+                     .kernel = (int[]){0, 1, 2},
+                     .output = (int[]){0, 1, 2},
+                     .stride = (int64_t[]){2},
+                     .low = (int64_t[]){1},
+                     .high = (int64_t[]){1},
+                     .feature_groups = 2,
+                     .batch_groups = 1};
   put(o, hlo_convolution(m, x, kernel, &d, 0, TT_I64));
   hlo volume = hlo_parameter(m, TT_F32, DIMS(1, 1, 11, 12, 13)), small = hlo_parameter(m, TT_F32, DIMS(1, 1, 4, 4, 4));
   int places[] = {0, 1, 2, 3, 4};

@@ -76,7 +76,12 @@ static void bad_bits(hlo_module *m, hlo x) { hlo_binary(m, "and", x, x); }
 static void bad_real(hlo_module *m, hlo x) { hlo_unary(m, "sine", hlo_convert(m, x, TT_I32)); }
 static void bad_convolution(hlo_module *m, hlo x) {
   (void)x;
-  hlo_conv_dims d = {.n_spatial = 1, .feature_groups = 1, .batch_groups = 1, .input = (int[]){0, 1, 2}, .kernel = (int[]){0, 1, 2}, .output = (int[]){0, 1, 2}};
+  hlo_conv_dims d = {.n_spatial = 1,
+                     .feature_groups = 1,
+                     .batch_groups = 1,
+                     .input = (int[]){0, 1, 2},
+                     .kernel = (int[]){0, 1, 2},
+                     .output = (int[]){0, 1, 2}};
   hlo_convolution(m, hlo_parameter(m, TT_F32, DIMS(1, 2, 5)), hlo_parameter(m, TT_F64, DIMS(3, 2, 2)), &d, 0, TT_F32);
 }
 static void bad_null(hlo_module *m, hlo x) { hlo_binary(m, "add", x, NULL); }

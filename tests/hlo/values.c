@@ -184,7 +184,8 @@ static void compositions(void) {
   hlo_module_destroy(m);
 }
 
-/* What is written for a TPU gives what the plugin's own operation gives: a dilated, grouped, strided convolution of volumes. */
+/* What is written for a TPU gives what the plugin's own operation gives: a dilated, grouped, strided convolution of
+ * volumes. */
 static void for_tpu(void) {
   static double out[2][8];
   const double in[] = {0};
@@ -197,9 +198,18 @@ static void for_tpu(void) {
     hlo kernel = hlo_reshape(m, hlo_iota(m, TT_F32, DIMS(4 * 2 * 2 * 3 * 2), 0), DIMS(4, 2, 2, 3, 2));
     x = hlo_unary(m, "sine", hlo_binary(m, "add", x, hlo_reshape(m, zero, 0, NULL)));
     int layout[] = {0, 1, 2, 3, 4}, last[] = {0, 4, 1, 2, 3};
-    hlo_conv_dims d = {.n_spatial = 3, .input = layout, .kernel = layout, .output = last, .stride = (int64_t[]){2, 1, 2},
-                       .low = (int64_t[]){1, -1, 2}, .high = (int64_t[]){2, 0, 3}, .lhs_dilation = (int64_t[]){1, 2, 1},
-                       .rhs_dilation = (int64_t[]){2, 1, 3}, .reversal = (bool[]){false, true, true}, .feature_groups = 2, .batch_groups = 1};
+    hlo_conv_dims d = {.n_spatial = 3,
+                       .input = layout,
+                       .kernel = layout,
+                       .output = last,
+                       .stride = (int64_t[]){2, 1, 2},
+                       .low = (int64_t[]){1, -1, 2},
+                       .high = (int64_t[]){2, 0, 3},
+                       .lhs_dilation = (int64_t[]){1, 2, 1},
+                       .rhs_dilation = (int64_t[]){2, 1, 3},
+                       .reversal = (bool[]){false, true, true},
+                       .feature_groups = 2,
+                       .batch_groups = 1};
     hlo y = hlo_convolution(m, x, hlo_unary(m, "cosine", kernel), &d, 0, TT_F32);
     d.feature_groups = 1, d.batch_groups = 2;
     int order[] = {1, 0, 2, 3, 4};
@@ -208,7 +218,8 @@ static void for_tpu(void) {
     hlo ys[] = {y, z};
     for (int i = 0; i < 2; i++) {
       hlo v = hlo_flatten(m, ys[i]);
-      hlo weight = v ? hlo_unary(m, "cosine", hlo_iota(m, TT_F32, 1, v->dims, 0)) : NULL; /* tells places from each other */
+      /* tells places from each other */
+      hlo weight = v ? hlo_unary(m, "cosine", hlo_iota(m, TT_F32, 1, v->dims, 0)) : NULL;
       r[2 * i] = hlo_reduce(m, "add", hlo_binary(m, "multiply", v, weight), hlo_float(m, TT_F32, 0), 1, (int[]){0});
       r[2 * i + 1] = hlo_reduce(m, "maximum", v, hlo_lowest(m, TT_F32), 1, (int[]){0});
     }
@@ -217,7 +228,8 @@ static void for_tpu(void) {
     if (!run(m, 1, &all, 1, in, &out[tpu], "convolutions for a TPU")) return hlo_module_destroy(m);
     hlo_module_destroy(m);
   }
-  for (int i = 0; i < 4; i++) check(fabs(out[0][i] - out[1][i]) < 1e-3, "convolutions for a TPU", "other values than the plugin's own");
+  for (int i = 0; i < 4; i++)
+    check(fabs(out[0][i] - out[1][i]) < 1e-3, "convolutions for a TPU", "other values than the plugin's own");
 }
 
 int main(int argc, char **argv) {

@@ -1,4 +1,5 @@
-"""Models of Transformers, without weights: each is one program, which libtpu compiles. And the example of a sharded training step."""
+"""Models of Transformers, without weights: each is one program, which libtpu compiles. And the example of a sharded
+training step."""
 import importlib.util
 import pathlib
 
@@ -10,34 +11,75 @@ from torch_tpu import aot
 from torch_tpu.aot import doctor
 from torch_tpu.plugin import KNOWN
 
-SMALL = {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 200}
+SMALL = {
+    "hidden_size": 64,
+    "intermediate_size": 128,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "vocab_size": 200,
+}
 TOKENS = {"bos_token_id": 1, "eos_token_id": 2}
-VISION = {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4, "image_size": 32, "patch_size": 8}
+VISION = {
+    "hidden_size": 64,
+    "intermediate_size": 128,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "image_size": 32,
+    "patch_size": 8,
+}
 
 
 def whisper():
-    return T.WhisperForConditionalGeneration(T.WhisperConfig(
-        d_model=64, encoder_layers=2, decoder_layers=2, encoder_attention_heads=4, decoder_attention_heads=4, encoder_ffn_dim=128, decoder_ffn_dim=128,
-        vocab_size=200, max_source_positions=50, max_target_positions=40, pad_token_id=0, decoder_start_token_id=1, **TOKENS))
+    return T.WhisperForConditionalGeneration(
+        T.WhisperConfig(
+            d_model=64,
+            encoder_layers=2,
+            decoder_layers=2,
+            encoder_attention_heads=4,
+            decoder_attention_heads=4,
+            encoder_ffn_dim=128,
+            decoder_ffn_dim=128,
+            vocab_size=200,
+            max_source_positions=50,
+            max_target_positions=40,
+            pad_token_id=0,
+            decoder_start_token_id=1,
+            **TOKENS,
+        )
+    )
 
 
 MODELS = {
     "llama": lambda: T.LlamaForCausalLM(T.LlamaConfig(**SMALL, num_key_value_heads=2)),
     "qwen3": lambda: T.Qwen3ForCausalLM(T.Qwen3Config(**SMALL, num_key_value_heads=2, head_dim=16)),
     "gemma": lambda: T.GemmaForCausalLM(T.GemmaConfig(**SMALL, num_key_value_heads=1, head_dim=16)),
-    "mixtral": lambda: T.MixtralForCausalLM(T.MixtralConfig(**SMALL, num_key_value_heads=2, num_local_experts=4)).bfloat16(),
+    "mixtral": lambda: T.MixtralForCausalLM(
+        T.MixtralConfig(**SMALL, num_key_value_heads=2, num_local_experts=4)
+    ).bfloat16(),
     "gpt2": lambda: T.GPT2LMHeadModel(T.GPT2Config(n_embd=64, n_layer=2, n_head=4, vocab_size=200, **TOKENS)),
     "bert": lambda: T.BertModel(T.BertConfig(**SMALL)),
-    "mamba": lambda: T.MambaForCausalLM(T.MambaConfig(hidden_size=64, num_hidden_layers=2, vocab_size=200, state_size=8)),
+    "mamba": lambda: T.MambaForCausalLM(
+        T.MambaConfig(hidden_size=64, num_hidden_layers=2, vocab_size=200, state_size=8)
+    ),
     "vit": lambda: T.ViTModel(T.ViTConfig(**VISION)),
-    "t5": lambda: T.T5ForConditionalGeneration(T.T5Config(d_model=64, d_ff=128, d_kv=16, num_layers=2, num_heads=4, vocab_size=200)),
+    "t5": lambda: T.T5ForConditionalGeneration(
+        T.T5Config(d_model=64, d_ff=128, d_kv=16, num_layers=2, num_heads=4, vocab_size=200)
+    ),
     "whisper": whisper,
-    "clip": lambda: T.CLIPModel(T.CLIPConfig(text_config={**SMALL, **TOKENS, "max_position_embeddings": 32}, vision_config=VISION, projection_dim=32)),
+    "clip": lambda: T.CLIPModel(
+        T.CLIPConfig(
+            text_config={**SMALL, **TOKENS, "max_position_embeddings": 32}, vision_config=VISION, projection_dim=32
+        )
+    ),
 }
-IMAGES = {"vit": lambda model, tokens, images: model(pixel_values=images).last_hidden_state,
-          "t5": lambda model, tokens, images: model(input_ids=tokens, decoder_input_ids=tokens).logits,
-          "whisper": lambda model, tokens, images: model(input_features=images.new_zeros(2, 80, 100), decoder_input_ids=tokens).logits,
-          "clip": lambda model, tokens, images: model(input_ids=tokens, pixel_values=images).logits_per_text}
+IMAGES = {
+    "vit": lambda model, tokens, images: model(pixel_values=images).last_hidden_state,
+    "t5": lambda model, tokens, images: model(input_ids=tokens, decoder_input_ids=tokens).logits,
+    "whisper": lambda model, tokens, images: model(
+        input_features=images.new_zeros(2, 80, 100), decoder_input_ids=tokens
+    ).logits,
+    "clip": lambda model, tokens, images: model(input_ids=tokens, pixel_values=images).logits_per_text,
+}
 
 
 def built(name):

@@ -17,7 +17,10 @@ def images(n):
 
 
 SMALL = {
-    "GPT": (lambda: models.GPT(1, 16, 8, heads=2, vocabulary=32), lambda: (torch.randint(0, 32, (2, 8)), torch.randint(0, 32, (2, 8)))),
+    "GPT": (
+        lambda: models.GPT(1, 16, 8, heads=2, vocabulary=32),
+        lambda: (torch.randint(0, 32, (2, 8)), torch.randint(0, 32, (2, 8))),
+    ),
     "ViT": (lambda: models.ViT(1, 16, 2), lambda: images(32)),
     "ResNet": (lambda: models.ResNet(4), lambda: images(8)),
     "MiniLM": (lambda: models.MiniLM(1, 16, 2, 64), lambda: (torch.randint(0, 64, (2, 9)), torch.randint(0, 10, (2,)))),
@@ -32,6 +35,8 @@ def test_losses_of_50_steps_are_the_cpus(name):
         torch.manual_seed(1)
         make_model, make_data = SMALL[name]
         model, (x, y) = make_model(), make_data()
-        steps.append(models.torch_step(model.to(device), x.to(device), y.to(device), 1e-3, "tpu" if device == "tpu" else None))
+        steps.append(
+            models.torch_step(model.to(device), x.to(device), y.to(device), 1e-3, "tpu" if device == "tpu" else None)
+        )
     want, got = ([step().item() for _ in range(50)] for step in steps)
     torch.testing.assert_close(torch.tensor(got), torch.tensor(want), rtol=1e-3, atol=1e-3)

@@ -1,5 +1,5 @@
-"""A small GPT with everything a training script uses: it learns what it learns on the CPU, compiles no more once it is under
-way, and holds no more memory from step to step."""
+"""A small GPT with everything a training script uses: it learns what it learns on the CPU, compiles no more once it is
+under way, and holds no more memory from step to step."""
 import gc
 import math
 import os
@@ -62,7 +62,9 @@ def train(device, steps, flags, dropout=0.0, checkpointed=False, autocast=None, 
     model = GPT(dropout, checkpointed).to(device)
     assert model.head.weight is model.tokens.weight
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2, weight_decay=0.1, **flags)
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda i: min(1, (i + 1) / 5) * (0.5 + 0.5 * math.cos(math.pi * i / steps)))
+    schedule = torch.optim.lr_scheduler.LambdaLR(
+        optimizer, lambda i: min(1, (i + 1) / 5) * (0.5 + 0.5 * math.cos(math.pi * i / steps))
+    )
     scaler = torch.amp.GradScaler(device, enabled=scaled, init_scale=1024.0)
     losses = []
     for i, (ids, targets) in enumerate(batches(steps, device)):
@@ -92,8 +94,12 @@ def test_losses_are_those_of_the_cpu(dev, flags):
 
 @pytest.mark.parametrize("way", ["accumulate", "checkpointed", "autocast", "scaled"])
 def test_ways_of_training_agree_with_the_cpu(dev, way):
-    options = {"accumulate": {"accumulate": 2}, "checkpointed": {"checkpointed": True}, "autocast": {"autocast": torch.bfloat16},
-               "scaled": {"autocast": torch.float16, "scaled": True}}[way]
+    options = {
+        "accumulate": {"accumulate": 2},
+        "checkpointed": {"checkpointed": True},
+        "autocast": {"autocast": torch.bfloat16},
+        "scaled": {"autocast": torch.float16, "scaled": True},
+    }[way]
     want = train("cpu", 12, {"foreach": False}, **({} if way == "scaled" else options))
     got = train(dev, 12, {"foreach": True}, **options)
     tolerance = 5e-2 if "autocast" in options else 2e-3

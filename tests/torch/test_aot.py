@@ -1,4 +1,5 @@
-"""torch_tpu.aot: programs compiled for TPUs that are not here; what they hold, cost and take is checked against counts by hand."""
+"""torch_tpu.aot: programs compiled for TPUs that are not here; what they hold, cost and take is checked against counts
+by hand."""
 import re
 import subprocess
 import sys
@@ -31,14 +32,24 @@ class Layer(nn.Module):
         self.size = width // heads
         self.norms = nn.ModuleList([nn.RMSNorm(width), nn.RMSNorm(width)])
         self.q, self.o = nn.Linear(width, width, bias=False), nn.Linear(width, width, bias=False)
-        self.k, self.v = nn.Linear(width, groups * self.size, bias=False), nn.Linear(width, groups * self.size, bias=False)
-        self.gate, self.up, self.down = nn.Linear(width, inner, bias=False), nn.Linear(width, inner, bias=False), nn.Linear(inner, width, bias=False)
+        self.k, self.v = nn.Linear(width, groups * self.size, bias=False), nn.Linear(
+            width, groups * self.size, bias=False
+        )
+        self.gate, self.up, self.down = (
+            nn.Linear(width, inner, bias=False),
+            nn.Linear(width, inner, bias=False),
+            nn.Linear(inner, width, bias=False),
+        )
 
     def forward(self, x):
         batch, length, width = x.shape
         y = self.norms[0](x)
         q, k, v = (f(y).view(batch, length, -1, self.size).transpose(1, 2) for f in (self.q, self.k, self.v))
-        x = x + self.o(F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True).transpose(1, 2).reshape(batch, length, width))
+        x = x + self.o(
+            F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+            .transpose(1, 2)
+            .reshape(batch, length, width)
+        )
         y = self.norms[1](x)
         return x + self.down(F.silu(self.gate(y)) * self.up(y))
 
@@ -59,7 +70,8 @@ def test_counts_of_an_mlp_are_those_by_hand():
         x = torch.zeros(1024, 512, dtype=torch.bfloat16)
     cost = counted(mlp, x)
     assert sum(cost.matrix.values()) == 2 * 2 * 1024 * 512 * 2048
-    by_hand = 2 * (1024 * 512 + 512 * 2048 + 2048 + 1024 * 2048) + 2 * (1024 * 2048 + 2048 * 512 + 512 + 1024 * 512)  # each product's operands and result
+    # each product's operands and result
+    by_hand = 2 * (1024 * 512 + 512 * 2048 + 2048 + 1024 * 2048) + 2 * (1024 * 2048 + 2048 * 512 + 512 + 1024 * 512)
     assert cost.bytes == pytest.approx(by_hand, rel=0.01)
 
 
@@ -69,9 +81,17 @@ def test_counts_of_a_decoder_layer_are_those_by_hand():
         layer, x = Layer(width, heads, groups, inner), torch.zeros(batch, length, width)
     cost = counted(layer, x)
     size, tokens = width // heads, batch * length
-    products = 2 * tokens * (2 * width * width + 2 * width * groups * size + 3 * width * inner) + 2 * 2 * batch * heads * length * length * size
+    products = (
+        2 * tokens * (2 * width * width + 2 * width * groups * size + 3 * width * inner)
+        + 2 * 2 * batch * heads * length * length * size
+    )
     assert sum(cost.matrix.values()) == products
-    act, kv, hidden, scores = 4 * tokens * width, 4 * tokens * groups * size, 4 * tokens * inner, 4 * batch * heads * length * length
+    act, kv, hidden, scores = (
+        4 * tokens * width,
+        4 * tokens * groups * size,
+        4 * tokens * inner,
+        4 * batch * heads * length * length,
+    )
     weights = 4 * (2 * width * width + 2 * width * groups * size + 3 * width * inner)
     by_hand = (weights + act + 4 * act + 2 * kv  # the first norm's sum of squares; q, k and v of what it normalizes
                + act + kv + 3 * scores  # scores are written once, and read for the largest and for the sum of each row
@@ -121,7 +141,8 @@ def test_loops_count_as_often_as_they_run():
 
 
 def test_a_record_has_every_tensor_once_and_takes_no_memory():
-    """A model of 1 TB on whatever this is: tied weights are one parameter of the program, and what is written is its result."""
+    """A model of 1 TB on whatever this is: tied weights are one parameter of the program, and what is written is its
+    result."""
     with aot.fake():
         model = nn.Sequential(nn.Embedding(500000, 500000), nn.Linear(500000, 500000, bias=False))
         model[1].weight = model[0].weight
@@ -135,9 +156,16 @@ def test_a_record_has_every_tensor_once_and_takes_no_memory():
     before = torch_tpu.counters()
     made = trace.lower(trace.record(step, (tokens,)))
     after = torch_tpu.counters()
-    assert [n for n, _ in made.written] == ["model.calls"] and sorted(n for n, _ in made.read) == ["argument 0", "model.0.weight"]
+    assert [n for n, _ in made.written] == ["model.calls"] and sorted(n for n, _ in made.read) == [
+        "argument 0",
+        "model.0.weight",
+    ]
     assert [tuple(r.shape) for r in made.results] == [(4, 500000)]
-    assert after["peak_bytes"] - before["peak_bytes"] < 2**20 and after["compiles"] == before["compiles"] and after["executions"] == before["executions"]
+    assert (
+        after["peak_bytes"] - before["peak_bytes"] < 2**20
+        and after["compiles"] == before["compiles"]
+        and after["executions"] == before["executions"]
+    )
 
 
 def test_modules_of_other_devices_are_traced_as_they_are():
@@ -145,7 +173,8 @@ def test_modules_of_other_devices_are_traced_as_they_are():
     model = nn.Sequential(nn.Linear(8, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Dropout(0.5))
     made = trace.lower(trace.record(model, (torch.randn(4, 8),)))
     assert {n for n, _ in made.written} == {"1.running_mean", "1.running_var", "1.num_batches_tracked"}
-    assert model[1].num_batches_tracked == 0 and "tensor<2xui64>" in made.text  # nothing ran; the program takes a random state
+    # nothing ran; the program takes a random state
+    assert model[1].num_batches_tracked == 0 and "tensor<2xui64>" in made.text
     with torch.device("meta"):
         model = nn.Linear(8, 16)
     assert "stablehlo.dot_general" in trace.lower(trace.record(model, (torch.empty(4, 8),))).text
@@ -166,7 +195,9 @@ def test_lines_of_a_program_are_the_users():
         x = layers[1](x)  # its backward is two products
         x.sum().backward()
 
-    products = [op for op in _operations(trace.lower(trace.record(step, (torch.ones(4, 16),))).text) if op.name == "dot_general"]
+    products = [
+        op for op in _operations(trace.lower(trace.record(step, (torch.ones(4, 16),))).text) if op.name == "dot_general"
+    ]
     here = step.__code__.co_firstlineno
     assert [op.place for op in products[:2]] == [f"{__file__}:{here + 1}", f"{__file__}:{here + 2}"]
     assert sorted(op.place for op in products[2:]) == [f"{__file__}:{here + n}" for n in (1, 2, 2)]
@@ -214,16 +245,24 @@ def test_a_training_step_compiles_fits_and_has_an_estimate():
 
     compiled = aot.compile(step, (tokens,), topology="tpu7x:2x2x1")
     state = sum(t.numel() * t.element_size() for _, t in compiled.inputs.written + compiled.inputs.read)
-    assert compiled.memory.arguments >= state and compiled.memory.outputs < 2**16 and 0 < compiled.memory.temporaries < compiled.memory.available
+    assert (
+        compiled.memory.arguments >= state
+        and compiled.memory.outputs < 2**16
+        and 0 < compiled.memory.temporaries < compiled.memory.available
+    )
     assert len(compiled.inputs.written) == 4 * len(list(model.parameters()))
     assert compiled.estimate.roofline > 0 and compiled.estimate.cycles > 0 and 0 < compiled.estimate.mfu < 1
-    assert compiled.estimate.roofline < 20 * compiled.estimate.cycles and compiled.estimate.cycles < 20 * compiled.estimate.roofline
+    assert (
+        compiled.estimate.roofline < 20 * compiled.estimate.cycles
+        and compiled.estimate.cycles < 20 * compiled.estimate.roofline
+    )
     assert len(compiled.serialize()) > 1000 and "fits" not in str(compiled) and "tpu7x:2x2x1" in str(compiled)
 
 
 @needs_libtpu
 def test_a_large_product_comes_to_the_documented_peak():
-    """Two ways that know nothing of each other: the documented peak, and libtpu's cycles at the clock that follows from it."""
+    """Two ways that know nothing of each other: the documented peak, and libtpu's cycles at the clock that follows from
+    it."""
     with aot.fake():
         x = torch.zeros(8192, 8192, dtype=torch.bfloat16)
     for name in ("v5e:2x2", "v6e:2x2", "tpu7x:2x2x1"):
@@ -238,25 +277,48 @@ def test_a_large_product_comes_to_the_documented_peak():
 def test_what_does_not_fit_says_by_how_much_and_where_it_would():
     with aot.fake():
         layer, x = nn.Linear(65536, 65536), torch.zeros(8, 65536)
-    with pytest.raises(aot.OutOfMemory, match=r"does not fit v5e:2x2: it needs 16\.\d+ GiB .* 15\.75 are there: 0\.\d+ too many.*v5p, v6e, tpu7x") as e:
+    with pytest.raises(
+        aot.OutOfMemory,
+        match=r"does not fit v5e:2x2: it needs 16\.\d+ GiB .* 15\.75 are there: 0\.\d+ too many.*v5p, v6e, tpu7x",
+    ) as e:
         aot.compile(layer, (x,), topology="v5e:2x2")
     assert e.value.needed > e.value.available == aot.topology("v5e:2x2").memory
     assert aot.compile(layer, (x,), topology="v6e:2x2").memory.arguments > 16 * 2**30
 
 
 @needs_libtpu
-@pytest.mark.parametrize("name, chips, devices, hosts", [("v5e:2x2", 4, 4, 1), ("v6e:16x16", 256, 256, 64), ("v5p:2x2x2", 8, 8, 2),
-                                                          ("tpu7x:2x2x1", 4, 8, 1), ("tpu7x:16x16x32", 8192, 16384, 2048)])
+@pytest.mark.parametrize(
+    "name, chips, devices, hosts",
+    [
+        ("v5e:2x2", 4, 4, 1),
+        ("v6e:16x16", 256, 256, 64),
+        ("v5p:2x2x2", 8, 8, 2),
+        ("tpu7x:2x2x1", 4, 8, 1),
+        ("tpu7x:16x16x32", 8192, 16384, 2048),
+    ],
+)
 def test_topologies_are_those_of_libtpu(name, chips, devices, hosts):
     t = aot.topology(name)
     assert (t.chips, len(t.devices), len({d.process for d in t.devices})) == (chips, devices, hosts)
     assert "x".join(map(str, t.shape)) == name.partition(":")[2] and [d.id for d in t.devices] == list(range(devices))
-    assert t.peak() * devices == pytest.approx(t.chip.peak["bf16"] * chips) and t.memory * devices <= t.chip.memory * chips * 1.01
+    assert (
+        t.peak() * devices == pytest.approx(t.chip.peak["bf16"] * chips)
+        and t.memory * devices <= t.chip.memory * chips * 1.01
+    )
 
 
 @needs_libtpu
-@pytest.mark.parametrize("name, says", [("v9:2x2", "expected GENERATION:AxB"), ("v6:4x4", "did you mean v6e:2x2"), ("v6e", "has 2 axes, such as"),
-                                         ("tpu7x:2x2", "has 3 axes, such as tpu7x:2x2x1"), ("v6e:3x7", "near ones are v6e:"), ("", "expected GENERATION")])
+@pytest.mark.parametrize(
+    "name, says",
+    [
+        ("v9:2x2", "expected GENERATION:AxB"),
+        ("v6:4x4", "did you mean v6e:2x2"),
+        ("v6e", "has 2 axes, such as"),
+        ("tpu7x:2x2", "has 3 axes, such as tpu7x:2x2x1"),
+        ("v6e:3x7", "near ones are v6e:"),
+        ("", "expected GENERATION"),
+    ],
+)
 def test_unknown_topologies_name_near_ones(name, says):
     with pytest.raises(ValueError, match=re.escape(says)):
         aot.topology(name)
@@ -292,15 +354,30 @@ def sharded(topology, batch):
     return aot.shard(nn.Linear(8, 8), aot.mesh(topology)), (torch.zeros(batch, 8),)
 """)
     run = [sys.executable, "-m", "torch_tpu.aot"]
-    done = subprocess.run([*run, "report", f"{script}:mlp", "--topology", "v5e:2x2", "--set", "width=64,65536", "--html", page], capture_output=True, text=True)
+    done = subprocess.run(
+        [*run, "report", f"{script}:mlp", "--topology", "v5e:2x2", "--set", "width=64,65536", "--html", page],
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 1 and done.stderr == "", done.stderr  # the wide one does not fit
     assert done.stdout.count("by roofline, bound by") == 1 and done.stdout.count("does not fit") == 1
     text = page.read_text()
     assert text.count("<svg") == 3 and "width=65536" in text and "does not fit v5e:2x2" in text
-    done = subprocess.run([*run, "report", f"{script}:sharded", "--topology", "v5e:2x2,v6e:2x2", "--set", "batch=1,2", "--sweep"], capture_output=True, text=True)
+    done = subprocess.run(
+        [*run, "report", f"{script}:sharded", "--topology", "v5e:2x2,v6e:2x2", "--set", "batch=1,2", "--sweep"],
+        capture_output=True,
+        text=True,
+    )
     head, *lines = done.stdout.splitlines()
-    assert done.returncode == 0 and head.startswith("compiled for") and len(lines) == 4 and lines[1].startswith("v6e:2x2 batch=1  "), done.stderr + done.stdout
-    assert subprocess.run([*run, "topology", "v6e:4x4"], capture_output=True, text=True).stdout.startswith("<v6e:4x4: 16 chips")
+    assert (
+        done.returncode == 0
+        and head.startswith("compiled for")
+        and len(lines) == 4
+        and lines[1].startswith("v6e:2x2 batch=1  ")
+    ), (done.stderr + done.stdout)
+    assert subprocess.run([*run, "topology", "v6e:4x4"], capture_output=True, text=True).stdout.startswith(
+        "<v6e:4x4: 16 chips"
+    )
     for wrong in (["report", "nofile.py:f", "--topology", "v6e:2x2"], ["topology", "v7:1"]):
         done = subprocess.run([*run, *wrong], capture_output=True, text=True)
         assert done.returncode and "Traceback" not in done.stderr and done.stderr
@@ -323,14 +400,22 @@ def packs(x):
     return torch.ops.aten._convert_weight_to_int4pack_for_cpu(x.int(), 1)  # the line that packs
 
 
-@pytest.mark.parametrize("fn, kind, says", [(reads_a_value, "value", "_local_scalar_dense"), (selects, "size", "nonzero"), (packs, "unsupported", "int4pack")])
+@pytest.mark.parametrize(
+    "fn, kind, says",
+    [(reads_a_value, "value", "_local_scalar_dense"), (selects, "size", "nonzero"), (packs, "unsupported", "int4pack")],
+)
 def test_the_doctor_names_what_keeps_it_from_being_one_program(fn, kind, says):
     from torch_tpu.aot import doctor
 
     diagnosis = doctor.diagnose(fn, (torch.ones(16, 64),))
     (finding,) = diagnosis.findings
     place = line_of("# the line that " + {"value": "reads", "size": "selects", "unsupported": "packs"}[kind])
-    assert diagnosis.program is None and finding.kind == kind and says in finding.what and finding.place == f"{__file__}:{place}", finding
+    assert (
+        diagnosis.program is None
+        and finding.kind == kind
+        and says in finding.what
+        and finding.place == f"{__file__}:{place}"
+    ), finding
 
 
 def test_the_doctor_finds_nothing_wrong_with_a_decoder_layer():

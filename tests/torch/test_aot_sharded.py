@@ -1,4 +1,5 @@
-"""Programs for many devices: their values on several CPU devices of one process, run by another runtime, and what libtpu makes of them."""
+"""Programs for many devices: their values on several CPU devices of one process, run by another runtime, and what
+libtpu makes of them."""
 import pickle
 import subprocess
 import sys
@@ -77,19 +78,47 @@ def test_collectives_compute_what_torch_says():
     rows, columns = (mesh.get_group(d) for d in (0, 1))  # ranks 0, 2 and 0, 1
     x = torch.zeros(4, 6)
     c10d, wait = torch.ops._c10d_functional, funcol.wait_tensor
-    cases = [(lambda x: funcol.all_reduce(x, "sum", rows), lambda xs, g: sum(xs[i] for i in g), (0, 2)),
-             (lambda x: funcol.all_reduce(x, "avg", columns), lambda xs, g: sum(xs[i] for i in g) / 2, (0, 1)),
-             (lambda x: funcol.all_reduce(x, "max", columns), lambda xs, g: np.maximum(*(xs[i] for i in g)), (0, 1)),
-             (lambda x: funcol.all_gather_tensor(x, 0, rows), lambda xs, g: np.concatenate([xs[i] for i in g]), (0, 2)),
-             (lambda x: funcol.all_gather_tensor(x, 1, columns), lambda xs, g: np.concatenate([xs[i] for i in g], 1), (0, 1)),
-             (lambda x: funcol.reduce_scatter_tensor(x, "sum", 0, columns), lambda xs, g, k: sum(xs[i] for i in g)[2 * k : 2 * k + 2], (0, 1)),
-             (lambda x: funcol.reduce_scatter_tensor(x, "avg", 1, rows), lambda xs, g, k: sum(xs[i] for i in g)[:, 3 * k : 3 * k + 3] / 2, (0, 2)),
-             (lambda x: funcol.all_to_all_single(x, [2, 2], [2, 2], rows), lambda xs, g, k: np.concatenate([xs[i][2 * k : 2 * k + 2] for i in g]), (0, 2)),
-             (lambda x: wait(c10d.all_gather_into_tensor_coalesced([x, x * 2], 2, columns.group_name)[1]),
-              lambda xs, g: np.concatenate([xs[i] * 2 for i in g]), (0, 1)),
-             (lambda x: wait(torch.ops._dtensor.shard_dim_alltoall(x, 0, 1, rows.group_name)),
-              lambda xs, g, k: np.concatenate([xs[i][:, 3 * k : 3 * k + 3] for i in g]), (0, 2)),
-             (lambda x: wait(c10d.all_reduce_(x.clone(), "product", rows.group_name)), lambda xs, g: xs[g[0]] * xs[g[1]], (0, 2))]
+    cases = [
+        (lambda x: funcol.all_reduce(x, "sum", rows), lambda xs, g: sum(xs[i] for i in g), (0, 2)),
+        (lambda x: funcol.all_reduce(x, "avg", columns), lambda xs, g: sum(xs[i] for i in g) / 2, (0, 1)),
+        (lambda x: funcol.all_reduce(x, "max", columns), lambda xs, g: np.maximum(*(xs[i] for i in g)), (0, 1)),
+        (lambda x: funcol.all_gather_tensor(x, 0, rows), lambda xs, g: np.concatenate([xs[i] for i in g]), (0, 2)),
+        (
+            lambda x: funcol.all_gather_tensor(x, 1, columns),
+            lambda xs, g: np.concatenate([xs[i] for i in g], 1),
+            (0, 1),
+        ),
+        (
+            lambda x: funcol.reduce_scatter_tensor(x, "sum", 0, columns),
+            lambda xs, g, k: sum(xs[i] for i in g)[2 * k : 2 * k + 2],
+            (0, 1),
+        ),
+        (
+            lambda x: funcol.reduce_scatter_tensor(x, "avg", 1, rows),
+            lambda xs, g, k: sum(xs[i] for i in g)[:, 3 * k : 3 * k + 3] / 2,
+            (0, 2),
+        ),
+        (
+            lambda x: funcol.all_to_all_single(x, [2, 2], [2, 2], rows),
+            lambda xs, g, k: np.concatenate([xs[i][2 * k : 2 * k + 2] for i in g]),
+            (0, 2),
+        ),
+        (
+            lambda x: wait(c10d.all_gather_into_tensor_coalesced([x, x * 2], 2, columns.group_name)[1]),
+            lambda xs, g: np.concatenate([xs[i] * 2 for i in g]),
+            (0, 1),
+        ),
+        (
+            lambda x: wait(torch.ops._dtensor.shard_dim_alltoall(x, 0, 1, rows.group_name)),
+            lambda xs, g, k: np.concatenate([xs[i][:, 3 * k : 3 * k + 3] for i in g]),
+            (0, 2),
+        ),
+        (
+            lambda x: wait(c10d.all_reduce_(x.clone(), "product", rows.group_name)),
+            lambda xs, g: xs[g[0]] * xs[g[1]],
+            (0, 2),
+        ),
+    ]
     given = ranks_of(4, 4, 6)
     found = run([(lowered(fn, x).text, [[g] for g in given]) for fn, _, _ in cases])
     for (_, expected, kind), made in zip(cases, found):
@@ -109,7 +138,9 @@ def test_a_broadcast_is_from_the_same_place_of_each_group():
 def test_what_has_no_form_on_all_devices_is_refused():
     world(4)
     with pytest.raises(NotImplementedError, match="parts of different sizes"):
-        trace.record(lambda x: funcol.all_to_all_single(x, [1, 1, 1, 1], [4, 0, 0, 0], dist.group.WORLD), (torch.zeros(4),))
+        trace.record(
+            lambda x: funcol.all_to_all_single(x, [1, 1, 1, 1], [4, 0, 0, 0], dist.group.WORLD), (torch.zeros(4),)
+        )
     odd = dist.new_group([0, 1, 3])
     with pytest.raises(NotImplementedError, match=r"ranks \[0, 1, 3\] of 4, which are along no axis"):
         trace.record(lambda x: funcol.all_reduce(x, "sum", odd), (torch.zeros(4),))
@@ -119,7 +150,10 @@ def test_groups_of_flattened_axes_are_found_in_the_mesh():
     dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=8)
     mesh = dist.init_device_mesh("tpu", (2, 2, 2), mesh_dim_names=("a", "b", "c"))
     x = torch.zeros(2)
-    assert "dense<[[0, 2], [1, 3], [4, 6], [5, 7]]>" in lowered(lambda x: funcol.all_reduce(x, "sum", mesh.get_group("b")), x).text
+    assert (
+        "dense<[[0, 2], [1, 3], [4, 6], [5, 7]]>"
+        in lowered(lambda x: funcol.all_reduce(x, "sum", mesh.get_group("b")), x).text
+    )
     both = mesh["a", "c"]._flatten().get_group()
     with pytest.raises(NotImplementedError, match="along no axis"):
         lowered(lambda x: funcol.all_reduce(x, "sum", both), x)
@@ -133,7 +167,8 @@ def mlp():
 
 @pytest.mark.parametrize("shape", [(4,), (2, 2)])
 def test_a_sharded_training_step_is_that_of_the_whole_batch(shape):
-    """Ten rows over four ranks: the last part is padded. Every rank ends with its part of what one device would have."""
+    """Ten rows over four ranks: the last part is padded. Every rank ends with its part of what one device would
+    have."""
     torch.manual_seed(0)
     whole = mlp()
     parameters = [p.detach().clone() for p in whole.parameters()]
@@ -198,7 +233,9 @@ def test_dtensors_and_tensor_parallel_plans_are_traced():
     up, down = torch.randn(16, 8), torch.randn(8, 16)
     x = torch.randn(2, 8)
     args = {"model.0.weight": lambda r: up[4 * r : 4 * r + 4], "model.2.weight": lambda r: down[:, 4 * r : 4 * r + 4]}
-    (found,) = run([(made.text, [[args.get(n, lambda r: x)(r).contiguous().numpy() for n, _ in made.read] for r in range(4)])])
+    (found,) = run(
+        [(made.text, [[args.get(n, lambda r: x)(r).contiguous().numpy() for n, _ in made.read] for r in range(4)])]
+    )
     for k in range(4):
         np.testing.assert_allclose(found[k][0], (x @ up.T).relu().matmul(down.T).numpy(), rtol=1e-4, atol=1e-4)
 
@@ -208,7 +245,9 @@ def test_dtensors_and_tensor_parallel_plans_are_traced():
 def test_a_sharded_step_compiles_for_every_device(name):
     mesh = aot.mesh(name)
     with aot.fake():
-        model = aot.shard(nn.Sequential(nn.Embedding(1000, 64), nn.Linear(64, 250), nn.GELU(), nn.Linear(250, 64)).bfloat16(), mesh)
+        model = aot.shard(
+            nn.Sequential(nn.Embedding(1000, 64), nn.Linear(64, 250), nn.GELU(), nn.Linear(250, 64)).bfloat16(), mesh
+        )
         optimizer = torch.optim.AdamW(model.parameters())
         tokens = torch.zeros(4, 8, dtype=torch.long)
 
@@ -224,7 +263,8 @@ def test_a_sharded_step_compiles_for_every_device(name):
     n = len(aot.topology(name).devices)
     assert compiled.devices == n and f"for {n} of {n} devices" in str(compiled)
     sizes = [2 * (-(-p.shape[0] // n)) * n * p[0].numel() for p in model.parameters()]
-    gathered = sum(sizes) * (n - 1) / n  # by each device in the forward pass, and as much is scattered; the norm is a number
+    # by each device in the forward pass, and as much is scattered; the norm is a number
+    gathered = sum(sizes) * (n - 1) / n
     assert compiled.cost.sent == pytest.approx(2 * gathered, rel=0.01)
     assert count.Counter(compiled.program).cost.sent == compiled.cost.sent
 

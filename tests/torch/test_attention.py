@@ -43,7 +43,8 @@ def test_a_tenth_of_the_memory(topology):
         mine = aot.compile(lambda q, k, v: SDPA(q, k, v, is_causal=True), tuple(args), topology=topology)
         theirs = aot.compile(plain, tuple(args), topology=topology)
     assert mine.program.count("tpu_custom_call") == 1 and "tpu_custom_call" not in theirs.program
-    assert 1e12 < sum(mine.cost.matrix.values()) < 2e12  # as the kernel says: products of about 4 * 4 * 32 * 4096 ** 2 * 128
+    # as the kernel says: products of about 4 * 4 * 32 * 4096 ** 2 * 128
+    assert 1e12 < sum(mine.cost.matrix.values()) < 2e12
     assert mine.memory.temporaries < theirs.memory.temporaries / 10
 
 
@@ -59,7 +60,9 @@ def test_what_it_does_not_take():
     q = torch.zeros(1, 2, 128, 64)
     assert takes(q, q, q)
     assert not takes(q, q, q, torch.zeros(128, 128)) and not takes(q, q, q, dropout_p=0.1)
-    assert not takes(q[:, :, :100], q, q) and not takes(q.half(), q.half(), q.half()) and not takes(q, q[:, :1], q[:, :1])
+    assert (
+        not takes(q[:, :, :100], q, q) and not takes(q.half(), q.half(), q.half()) and not takes(q, q[:, :1], q[:, :1])
+    )
     assert not takes(q[:, :, :, :32], q[:, :, :, :32], q[:, :, :, :32]) and not takes(q, q, q[..., :32])
     longer = torch.zeros(1, 2, 256, 64)
     assert takes(q, longer, longer) and not takes(q, longer, longer, is_causal=True)

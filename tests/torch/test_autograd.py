@@ -22,9 +22,18 @@ def test_common_functions(dev):
     both(dev, lambda x: x.exp().sum(0).logsumexp(0) + x.std() + x.norm(), a)
     both(dev, lambda x: F.layer_norm(x, (5,)).square().sum() + x.cumsum(1).amax(), a)
     both(dev, lambda x, y: torch.einsum("ij,jk->ik", x, y).abs().sum() + torch.cat([x, y.t()], 0).sigmoid().sum(), a, b)
-    both(dev, lambda x: F.conv2d(x, torch.ones(2, 1, 3, 3, device=x.device), padding=1).relu().sum(), torch.randn(2, 1, 5, 5))
+    both(
+        dev,
+        lambda x: F.conv2d(x, torch.ones(2, 1, 3, 3, device=x.device), padding=1).relu().sum(),
+        torch.randn(2, 1, 5, 5),
+    )
     both(dev, lambda x: F.max_pool2d(x, 2).sum() + F.avg_pool2d(x, 2).square().sum(), torch.randn(1, 2, 6, 6))
-    both(dev, lambda x: x[torch.tensor([0, 2, 0], device=x.device)].square().sum() + x.gather(1, torch.tensor([[0], [1], [2], [3]], device=x.device)).sum(), a)
+    both(
+        dev,
+        lambda x: x[torch.tensor([0, 2, 0], device=x.device)].square().sum()
+        + x.gather(1, torch.tensor([[0], [1], [2], [3]], device=x.device)).sum(),
+        a,
+    )
     both(dev, lambda x: F.interpolate(x, scale_factor=2, mode="bilinear").square().sum(), torch.randn(1, 1, 3, 3))
     both(dev, lambda x: F.cross_entropy(x, torch.tensor([0, 1, 2, 4], device=x.device), label_smoothing=0.1), a)
 

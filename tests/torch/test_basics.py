@@ -17,22 +17,48 @@ def test_device_names_and_predicates():
 
 
 def test_factories_agree_with_cpu(dev):
-    for make in (lambda d: torch.zeros(2, 3, device=d), lambda d: torch.ones(4, device=d, dtype=torch.int64),
-                 lambda d: torch.full((2, 2), 7.5, device=d), lambda d: torch.arange(3, 20, 4, device=d),
-                 lambda d: torch.arange(0.5, 3, 0.25, device=d), lambda d: torch.linspace(-1, 1, 7, device=d),
-                 lambda d: torch.eye(3, 5, device=d), lambda d: torch.tensor([[1, 2], [3, 4]], device=d),
-                 lambda d: torch.tensor(3.5, device=d), lambda d: torch.empty(0, 3, device=d),
-                 lambda d: torch.zeros_like(torch.ones(3, 2, device=d).t()), lambda d: torch.tril(torch.ones(4, 4, device=d)),
-                 lambda d: torch.ones(2, device=d).new_full((3,), 2), lambda d: torch.complex(torch.ones(2, device=d), torch.ones(2, device=d))):
+    for make in (
+        lambda d: torch.zeros(2, 3, device=d),
+        lambda d: torch.ones(4, device=d, dtype=torch.int64),
+        lambda d: torch.full((2, 2), 7.5, device=d),
+        lambda d: torch.arange(3, 20, 4, device=d),
+        lambda d: torch.arange(0.5, 3, 0.25, device=d),
+        lambda d: torch.linspace(-1, 1, 7, device=d),
+        lambda d: torch.eye(3, 5, device=d),
+        lambda d: torch.tensor([[1, 2], [3, 4]], device=d),
+        lambda d: torch.tensor(3.5, device=d),
+        lambda d: torch.empty(0, 3, device=d),
+        lambda d: torch.zeros_like(torch.ones(3, 2, device=d).t()),
+        lambda d: torch.tril(torch.ones(4, 4, device=d)),
+        lambda d: torch.ones(2, device=d).new_full((3,), 2),
+        lambda d: torch.complex(torch.ones(2, device=d), torch.ones(2, device=d)),
+    ):
         got, want = make(dev), make("cpu")
         assert got.device.type == torch.device(dev).type
         assert (got.dtype, got.shape, got.stride()) == (want.dtype, want.shape, want.stride())
         assert torch.equal(got.cpu(), want)
 
 
-@pytest.mark.parametrize("dtype", [torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float16,
-                                   torch.bfloat16, torch.float32, torch.float64, torch.complex64, torch.complex128,
-                                   torch.float8_e4m3fn, torch.float8_e5m2], ids=str)
+@pytest.mark.parametrize(
+    "dtype",
+    [
+        torch.bool,
+        torch.uint8,
+        torch.int8,
+        torch.int16,
+        torch.int32,
+        torch.int64,
+        torch.float16,
+        torch.bfloat16,
+        torch.float32,
+        torch.float64,
+        torch.complex64,
+        torch.complex128,
+        torch.float8_e4m3fn,
+        torch.float8_e5m2,
+    ],
+    ids=str,
+)
 def test_every_dtype_travels_both_ways(dev, dtype):
     x = torch.tensor([0, 1, 2, 3, 5, 1], dtype=torch.float32).to(dtype)
     y = x.to(dev)
@@ -41,11 +67,23 @@ def test_every_dtype_travels_both_ways(dev, dtype):
     assert y.view(2, 3)[1].float().tolist() == [3, 5, 1] if not dtype.is_complex and dtype != torch.bool else True
 
 
-@pytest.mark.parametrize("source", [torch.bool, torch.uint8, torch.int32, torch.int64, torch.float16, torch.bfloat16, torch.float32,
-                                    torch.float64], ids=str)
+@pytest.mark.parametrize(
+    "source",
+    [torch.bool, torch.uint8, torch.int32, torch.int64, torch.float16, torch.bfloat16, torch.float32, torch.float64],
+    ids=str,
+)
 def test_casts_agree_with_cpu(dev, source):
     x = torch.tensor([0.0, 1.0, 2.5, 3.0, 100.0]).to(source)
-    for target in (torch.bool, torch.uint8, torch.int16, torch.int64, torch.float16, torch.bfloat16, torch.float64, torch.complex64):
+    for target in (
+        torch.bool,
+        torch.uint8,
+        torch.int16,
+        torch.int64,
+        torch.float16,
+        torch.bfloat16,
+        torch.float64,
+        torch.complex64,
+    ):
         assert torch.equal(x.to(dev).to(target).cpu(), x.to(target)), target
 
 
@@ -61,7 +99,9 @@ def test_scalar_promotion(dev):
 
 def test_reading_values(dev):
     x = torch.tensor([[1.5, 2.0], [3.0, 4.0]], device=dev)
-    assert x.tolist() == [[1.5, 2.0], [3.0, 4.0]] and x[0, 0].item() == 1.5 and float(x[1, 1]) == 4.0 and bool(x[0, 0] > 1)
+    assert (
+        x.tolist() == [[1.5, 2.0], [3.0, 4.0]] and x[0, 0].item() == 1.5 and float(x[1, 1]) == 4.0 and bool(x[0, 0] > 1)
+    )
     assert int(torch.tensor(7, device=dev)) == 7 and [row.sum().item() for row in x] == [3.5, 7.0]
     assert x.cpu().numpy().tolist() == x.tolist() and len(x) == 2 and 3.0 in x
     assert format(torch.tensor(1.25, device=dev), ".1f") == "1.2"
@@ -72,7 +112,11 @@ def test_printing(dev):
     text = repr(x)
     assert ("device='tpu:0'" in text) == (dev == "tpu") and "nan" in text
     assert text.replace(", device='tpu:0'", "").split() == repr(x.cpu()).split()
-    assert repr(torch.empty(0, device=dev)) and repr(torch.arange(2000, device=dev)) and repr(torch.ones(2, device=dev) > 0)
+    assert (
+        repr(torch.empty(0, device=dev))
+        and repr(torch.arange(2000, device=dev))
+        and repr(torch.ones(2, device=dev) > 0)
+    )
 
 
 def test_where_the_data_lives(dev):
@@ -98,7 +142,10 @@ def test_deepcopy_and_pickle(dev):
 
 def test_set_default_device(dev):
     with torch.device(dev):
-        assert torch.ones(2).device.type == torch.device(dev).type and torch.nn.Linear(2, 2).weight.device.type == torch.device(dev).type
+        assert (
+            torch.ones(2).device.type == torch.device(dev).type
+            and torch.nn.Linear(2, 2).weight.device.type == torch.device(dev).type
+        )
     assert torch.ones(2).device.type == "cpu"
 
 

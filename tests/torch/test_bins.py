@@ -1,4 +1,5 @@
-"""Histograms and segments against the CPU: edges, weights, densities, values outside; lengths, offsets, gradients, ties."""
+"""Histograms and segments against the CPU: edges, weights, densities, values outside; lengths, offsets, gradients,
+ties."""
 import math
 
 import pytest
@@ -99,10 +100,14 @@ def test_bilinear_and_its_gradients():
         torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("view", [lambda b: b.view(4, 6), lambda b: b.view(4, 6).t(), lambda b: b[3:].view(3, 7)[:, ::2]])
+@pytest.mark.parametrize(
+    "view", [lambda b: b.view(4, 6), lambda b: b.view(4, 6).t(), lambda b: b[3:].view(3, 7)[:, ::2]]
+)
 def test_copies_through_strides_of_views(view):
     base = torch.arange(24.0)
-    compare(lambda b: torch.as_strided_scatter(view(b), torch.full((2, 2), -1.0, device=b.device), (2, 2), (3, 1), 5), base)
+    compare(
+        lambda b: torch.as_strided_scatter(view(b), torch.full((2, 2), -1.0, device=b.device), (2, 2), (3, 1), 5), base
+    )
     compare(lambda b: torch.as_strided_copy(view(b), (2, 3), (1, 2), 4), base)
 
 

@@ -1,4 +1,5 @@
-"""What once broke: refused calls, lazy conjugates, storages from outside, racing threads, interrupts, escaping traced tensors.
+"""What once broke: refused calls, lazy conjugates, storages from outside, racing threads, interrupts, escaping traced
+tensors.
 
 Each case runs on the CPU too: both give the same values, or both raise the same words."""
 import gc
@@ -62,14 +63,20 @@ SAME = {
     "complex order": lambda d: z(d) > 0,
     "complex max": lambda d: z(d).max(),
     "complex into real": lambda d: changed(torch.ones(2, device=d), lambda x: x.add_(1j)),
-    "mask, too few values": lambda d: changed(torch.ones(4, device=d), lambda x: x.__setitem__(mask(d), torch.ones(3, device=d))),
-    "mask, values": lambda d: changed(torch.zeros(4, device=d), lambda x: x.__setitem__(mask(d), torch.arange(2.0, device=d))),
+    "mask, too few values": lambda d: changed(
+        torch.ones(4, device=d), lambda x: x.__setitem__(mask(d), torch.ones(3, device=d))
+    ),
+    "mask, values": lambda d: changed(
+        torch.zeros(4, device=d), lambda x: x.__setitem__(mask(d), torch.arange(2.0, device=d))
+    ),
     "mask of another shape": lambda d: changed(torch.ones(5, device=d), lambda x: x.__setitem__(mask(d), 1)),
     "negative integer power": lambda d: torch.tensor([1, 2], device=d) ** -1,
     "bitwise on floats": lambda d: torch.ones(2, device=d) & 1,
     "mm of two dtypes": lambda d: torch.ones(2, 3, device=d) @ torch.ones(3, 2, device=d).double(),
     "mm of bool": lambda d: torch.ones(2, 2, device=d).bool() @ torch.ones(2, 2, device=d).bool(),
-    "conv of two dtypes": lambda d: torch.conv2d(torch.ones(1, 3, 4, 4, device=d), torch.ones(2, 3, 3, 3, device=d).double()),
+    "conv of two dtypes": lambda d: torch.conv2d(
+        torch.ones(1, 3, 4, 4, device=d), torch.ones(2, 3, 3, 3, device=d).double()
+    ),
     "max of nothing": lambda d: torch.zeros(0, 3, device=d).max(),
     "max over an empty dim": lambda d: torch.zeros(0, 3, device=d).max(0),
     "index_select by a matrix": lambda d: torch.ones(2, 3, device=d).index_select(0, torch.tensor([[0]], device=d)),
@@ -160,14 +167,16 @@ def test_refused_calls_leave_nothing_behind():
 
 @pytest.mark.tpu
 def test_an_interrupted_decomposition_interrupts(python):
-    code = ("import torch, torch_tpu\n"
-            "def stop(name, args): raise KeyboardInterrupt\n"
-            "torch_tpu._C.set_decompose(stop)\n"
-            "def use(x): return x\n"
-            "try:\n"
-            "    x = torch.nn.functional.grid_sample(torch.rand(1, 1, 4, 4, device='tpu'), torch.rand(1, 4, 3, 2, device='tpu'), align_corners=False)\n"
-            "    [use(i) for i in range(10)]\n"
-            "except KeyboardInterrupt: print('interrupted')\n")
+    code = (
+        "import torch, torch_tpu\n"
+        "def stop(name, args): raise KeyboardInterrupt\n"
+        "torch_tpu._C.set_decompose(stop)\n"
+        "def use(x): return x\n"
+        "try:\n"
+        "    x = torch.nn.functional.grid_sample(torch.rand(1, 1, 4, 4, device='tpu'), torch.rand(1, 4, 3, 2, device='tpu'), align_corners=False)\n"
+        "    [use(i) for i in range(10)]\n"
+        "except KeyboardInterrupt: print('interrupted')\n"
+    )
     for first in "", "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\n":  # as jobs in the background begin
         status, out, err = python(first + code, TORCH_TPU_FALLBACK="silent")
         assert status == 0 and "interrupted" in out, err

@@ -17,7 +17,9 @@ print(c["compiles"], c["cache_hits_disk"], c["cache_hits_shared"], c["cache_miss
 
 
 def step(python, folder, **env):
-    status, out, err = python(STEP, TORCH_TPU_CACHE_DIR=str(folder), **{"TORCH_TPU_CACHE_SHARED": None, "TORCH_TPU_CACHE_ONLY": None, **env})
+    status, out, err = python(
+        STEP, TORCH_TPU_CACHE_DIR=str(folder), **{"TORCH_TPU_CACHE_SHARED": None, "TORCH_TPU_CACHE_ONLY": None, **env}
+    )
     assert status == 0, err
     value, counts = out.strip().splitlines()
     assert float(value) == 95.0
@@ -54,9 +56,13 @@ def test_a_pack_serves_another_folder_without_a_compile(python, filled, tmp_path
 def test_without_a_compiler_a_miss_is_an_error(python, tmp_path):
     code = "import torch\nx = torch.ones(3, device='tpu')\n"
     for op in ("x + 1", "torch.special.entr(torch.nn.functional.hardswish(x))"):
-        status, out, err = python(code + op, TORCH_TPU_CACHE_DIR=str(tmp_path), TORCH_TPU_CACHE_ONLY="1", TORCH_TPU_FALLBACK="warn")
+        status, out, err = python(
+            code + op, TORCH_TPU_CACHE_DIR=str(tmp_path), TORCH_TPU_CACHE_ONLY="1", TORCH_TPU_FALLBACK="warn"
+        )
         last = err.strip().splitlines()[-1]
-        assert status and "TORCH_TPU_CACHE_ONLY is set" in last and str(tmp_path) in last and "RuntimeError" in last, err
+        assert (
+            status and "TORCH_TPU_CACHE_ONLY is set" in last and str(tmp_path) in last and "RuntimeError" in last
+        ), err
 
 
 def test_a_shared_root_serves_a_second_machine(python, tmp_path):
@@ -101,7 +107,12 @@ def test_a_damaged_pack_adds_nothing(filled, tmp_path, damage, capsys):
             new.addfile(extra, io.BytesIO(b"abc"))
     assert cli("--dir", into, "unpack", bad) == 2
     said = capsys.readouterr().err
-    assert said.count("\n") == 1 and "bad.tgz" in said and not list(into.iterdir()) and not (tmp_path / "outside.ttx").exists(), said
+    assert (
+        said.count("\n") == 1
+        and "bad.tgz" in said
+        and not list(into.iterdir())
+        and not (tmp_path / "outside.ttx").exists()
+    ), said
 
 
 def test_verify_finds_what_is_damaged(filled, tmp_path, capsys):
@@ -136,7 +147,9 @@ def test_ls_stats_and_prune(filled, tmp_path, capsys):
 
 
 def test_the_command_line_needs_no_plugin(python, tmp_path):
-    code = "import torch_tpu.cache as c, sys, torch; s = c.main(['stats']); print(torch.tpu.is_initialized()); sys.exit(s)"
+    code = (
+        "import torch_tpu.cache as c, sys, torch; s = c.main(['stats']); print(torch.tpu.is_initialized()); sys.exit(s)"
+    )
     status, out, err = python(code, TORCH_TPU_CACHE_DIR=str(tmp_path / "fresh"))
     assert (status, err) == (0, "") and "programs    0" in out and out.endswith("False\n")
     status, out, err = python(code, TORCH_TPU_CACHE="0")
@@ -167,7 +180,8 @@ assert torch_tpu.counters()["compiles"] == after["compiles"]
 
 @pytest.mark.tpu
 def test_memory_maps_are_bounded(python):
-    """Each loaded program maps pieces of memory, of which a process may have so many; late in a long one it died of that."""
+    """Each loaded program maps pieces of memory, of which a process may have so many; late in a long one it died of
+    that."""
     code = """if True:
         import torch, torch_tpu
         def maps():

@@ -93,7 +93,9 @@ def test_numbers_are_operands(counted):
     f(x, torch.tensor(2.0))
     g(x, 2.0), g(x, 2.5)  # torch takes a number for a constant until it has changed
     with counted() as c:
-        values = [f(x, torch.tensor(float(k)))[0].item() for k in range(4)] + [g(x, k + 0.25)[0].item() for k in range(4)]
+        values = [f(x, torch.tensor(float(k)))[0].item() for k in range(4)] + [
+            g(x, k + 0.25)[0].item() for k in range(4)
+        ]
     assert values == [0, 2, 4, 6, 0.875, 0.375, -0.125, -0.625]
     assert c.built == 0 and c.executions == 8
 
@@ -232,7 +234,11 @@ def test_flex_attention():
 
 def test_transforms():
     def f(x):
-        return torch.func.grad(lambda y: (y.sin() ** 2).sum())(x), torch.func.vmap(torch.dot)(x.outer(x), x.outer(x)), torch.func.jvp(torch.sin, (x,), (x,))
+        return (
+            torch.func.grad(lambda y: (y.sin() ** 2).sum())(x),
+            torch.func.vmap(torch.dot)(x.outer(x), x.outer(x)),
+            torch.func.jvp(torch.sin, (x,), (x,)),
+        )
 
     x = torch.randn(4)
     for got, want in zip(*(torch.utils._pytree.tree_leaves(r) for r in (compiled(f)(x.to("tpu")), f(x)))):
@@ -356,7 +362,9 @@ def test_graphs_of_the_cpu_are_inductors_with_its_mode_and_options(monkeypatch):
     import torch._inductor.compile_fx as inductor
 
     asked = []
-    monkeypatch.setattr(inductor, "compile_fx", lambda module, inputs, **k: asked.append(k["config_patches"]) or module.forward)
+    monkeypatch.setattr(
+        inductor, "compile_fx", lambda module, inputs, **k: asked.append(k["config_patches"]) or module.forward
+    )
     for kwargs in ({}, {"mode": "max-autotune-no-cudagraphs"}, {"options": {"max_autotune": True}}):
         torch._dynamo.reset()
         assert torch.compile(lambda x: x + 1, **kwargs)(torch.ones(2)).tolist() == [2, 2]

@@ -118,7 +118,9 @@ def test_building_a_program_is_linear():
         g = torch.fx.Graph()
         x = h = g.placeholder("x")
         for i in range(n):
-            h = g.call_function(*[(aten.add.Tensor, (h, x)), (aten.mm.default, (h, x)), (aten.permute.default, (h, [1, 0]))][i % 3])
+            h = g.call_function(
+                *[(aten.add.Tensor, (h, x)), (aten.mm.default, (h, x)), (aten.permute.default, (h, [1, 0]))][i % 3]
+            )
         for node in g.nodes:
             node.meta["val"] = value
         g.output([h])

@@ -1,7 +1,7 @@
 """Models under torch.compile(backend="tpu"): forward, and fifty whole training steps, equal eager's.
 
-Dynamo takes its time for a whole step: two small models, unless TORCH_TPU_TEST_SAMPLES is above 3 (make test-all), which
-takes all of them, larger, and compares with the eager tpu as well."""
+Dynamo takes its time for a whole step: two small models, unless TORCH_TPU_TEST_SAMPLES is above 3 (make test-all),
+which takes all of them, larger, and compares with the eager tpu as well."""
 import os
 import pathlib
 import sys
@@ -35,11 +35,20 @@ def resnet():
 
 
 def minilm():
-    """The architecture of MiniLM with random weights; a padded batch, the mean of the hidden states, a class for each text."""
+    """The architecture of MiniLM with random weights; a padded batch, the mean of the hidden states, a class for each
+    text."""
     transformers = pytest.importorskip("transformers")
     width, layers, length = 384, 6, 64
-    config = transformers.BertConfig(vocab_size=200, hidden_size=width, num_hidden_layers=layers, num_attention_heads=4, intermediate_size=4 * width,
-                                     max_position_embeddings=length, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+    config = transformers.BertConfig(
+        vocab_size=200,
+        hidden_size=width,
+        num_hidden_layers=layers,
+        num_attention_heads=4,
+        intermediate_size=4 * width,
+        max_position_embeddings=length,
+        hidden_dropout_prob=0.0,
+        attention_probs_dropout_prob=0.0,
+    )
 
     class Embedded(torch.nn.Module):
         def __init__(self):
@@ -119,4 +128,6 @@ def test_fifty_steps_of_one_program(name, counted, native):
         got += [step() for _ in range(STEPS - 1)]
     assert c.built == 0 and c.executions == STEPS - 1
     eager = stepper(*made(name, "cpu"))
-    torch.testing.assert_close(torch.stack(got).cpu(), torch.stack([eager() for _ in range(STEPS)]), rtol=2e-3, atol=2e-4)
+    torch.testing.assert_close(
+        torch.stack(got).cpu(), torch.stack([eager() for _ in range(STEPS)]), rtol=2e-3, atol=2e-4
+    )

@@ -21,7 +21,9 @@ def compiled(f, **kwargs):
 
 def same(got, want):
     assert (got.dtype, got.shape, got.stride()) == (want.dtype, want.shape, want.stride())
-    torch.testing.assert_close(got.cpu().resolve_conj().resolve_neg(), want.resolve_conj().resolve_neg(), equal_nan=True)
+    torch.testing.assert_close(
+        got.cpu().resolve_conj().resolve_neg(), want.resolve_conj().resolve_neg(), equal_nan=True
+    )
 
 
 @pytest.mark.parametrize("name", VIEWS)
@@ -42,17 +44,28 @@ def test_views_share_memory_with_what_they_view(name):
 
 
 def test_a_view_alone_has_its_own_dtype_and_conjugates_are_resolved():
-    for f, x in ((lambda x: (x * 2).view(torch.int32), X), (lambda z: (z * 2).conj(), Z), (lambda z: (z * 2j).conj().imag, Z), (torch.fft.ifft, X),
-                 (lambda x: torch.fft.ihfft2(x, dim=0) if x.dim() == 1 else torch.fft.ihfftn(x), X)):
+    for f, x in (
+        (lambda x: (x * 2).view(torch.int32), X),
+        (lambda z: (z * 2).conj(), Z),
+        (lambda z: (z * 2j).conj().imag, Z),
+        (torch.fft.ifft, X),
+        (lambda x: torch.fft.ihfft2(x, dim=0) if x.dim() == 1 else torch.fft.ihfftn(x), X),
+    ):
         torch._dynamo.reset()
         same(compiled(f)(x.to("tpu")), f(x))
 
 
 def test_views_in_other_dtypes_of_varying_sizes():
-    c = compiled(lambda x: [x * 2, (x * 2).view(torch.int32), *((y := x + 1), y.view(torch.int32).flatten()[2:].view(2, -1))], dynamic=True)
+    c = compiled(
+        lambda x: [x * 2, (x * 2).view(torch.int32), *((y := x + 1), y.view(torch.int32).flatten()[2:].view(2, -1))],
+        dynamic=True,
+    )
     for n in (4, 6, 8):
         x = torch.randn(n, n)
-        for g, w in zip(c(x.to("tpu")), [x * 2, (x * 2).view(torch.int32), x + 1, (x + 1).view(torch.int32).flatten()[2:].view(2, -1)]):
+        for g, w in zip(
+            c(x.to("tpu")),
+            [x * 2, (x * 2).view(torch.int32), x + 1, (x + 1).view(torch.int32).flatten()[2:].view(2, -1)],
+        ):
             same(g, w)
 
 

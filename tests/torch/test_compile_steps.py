@@ -1,4 +1,5 @@
-"""Compiled training steps: the CPU's losses, and one program where forward, backward and optimizer follow one another."""
+"""Compiled training steps: the CPU's losses, and one program where forward, backward and optimizer follow one
+another."""
 import pytest
 import torch
 from torch import nn
@@ -41,8 +42,8 @@ def stepper(device, update_compiled=True, clip=False, read_early=None):
 
 
 @pytest.mark.strict("counts executions, which fuse puts off")
-# Executions of a step: the joined program, and what depends on nothing of it: the gradient of the loss to itself, the decay of
-# AdamW's second moments.
+# Executions of a step: the joined program, and what depends on nothing of it: the gradient of the loss to itself, the
+# decay of AdamW's second moments.
 @pytest.mark.parametrize("how, most", [({}, 2), ({"clip": True}, 2), ({"update_compiled": False, "clip": True}, 3)])
 def test_a_step_is_one_program(how, most, counted):
     m, step = stepper("tpu", **how)
@@ -164,7 +165,14 @@ def test_the_host_does_a_few_things_for_all_parameters(name, monkeypatch):
         torch.testing.assert_close(p.cpu(), w, rtol=1e-4, atol=1e-6)
     for s, w in zip(ours.state.values(), theirs.state.values()):
         assert s["step"] == w["step"] == 4
-    calls = [n for mixed in made for kind, part, _ in mixed.steps if kind == "host" for n in part.module.graph.nodes if n.op == "call_function"]
+    calls = [
+        n
+        for mixed in made
+        for kind, part, _ in mixed.steps
+        if kind == "host"
+        for n in part.module.graph.nodes
+        if n.op == "call_function"
+    ]
     work = [n for n in calls if "getitem" not in str(n.target)]
     each = [n for n in work if "_foreach" in str(n.target) or "copy" in str(n.target)]
     assert made and len(each) == len(made) and len(work) <= 36, [str(n.target) for n in work]  # one copy for all

@@ -1,4 +1,5 @@
-"""torch.compile(step, options={"step": True}): the step is one program where it can be, and Dynamo's graphs where not."""
+"""torch.compile(step, options={"step": True}): the step is one program where it can be, and Dynamo's graphs where
+not."""
 import warnings
 
 import pytest
@@ -51,7 +52,9 @@ def test_what_is_no_program_is_graphs():
     torch.testing.assert_close(got, losses(training("cpu", reads=True), INPUT), rtol=1e-4, atol=1e-5)
     assert step.programs == 0 and torch._dynamo.utils.counters["stats"]["unique_graphs"] > before
     with pytest.raises(RuntimeError, match="is not one program: the step reads a value"):
-        torch.compile(training("tpu", reads=True), backend="tpu", fullgraph=True, options={"step": True})(INPUT.to("tpu"))
+        torch.compile(training("tpu", reads=True), backend="tpu", fullgraph=True, options={"step": True})(
+            INPUT.to("tpu")
+        )
 
 
 def test_it_can_be_turned_off():

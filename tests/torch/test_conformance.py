@@ -60,7 +60,9 @@ def test_inputs_that_change_are_compared():
 def test_nan_is_no_zero():
     nan = torch.tensor([1.0, float("nan"), float("inf")])
     assert compare.same_values(nan, nan.clone())
-    assert not compare.same_values(nan, nan.nan_to_num()) and not compare.same_values(nan, torch.tensor([1.0, 0.0, float("inf")]))
+    assert not compare.same_values(nan, nan.nan_to_num()) and not compare.same_values(
+        nan, torch.tensor([1.0, 0.0, float("inf")])
+    )
 
 
 def test_strides_of_new_tensors_are_counted():
@@ -91,7 +93,10 @@ def test_which_of_equal_elements_is_free_only_where_it_is_said():
     assert status(run)["status"] == "wrong"
     assert status(run, chosen=ties)["status"] == "pass"
     assert status(on("tpu", lambda p: p(torch.tensor([3, 0])), lambda p: p(last)), chosen=ties)["status"] == "wrong"
-    assert status(on("tpu", lambda p: p(torch.tensor([1, 1])), lambda p: p(torch.tensor([1, 2]))), chosen=ties)["status"] == "wrong"
+    assert (
+        status(on("tpu", lambda p: p(torch.tensor([1, 1])), lambda p: p(torch.tensor([1, 2]))), chosen=ties)["status"]
+        == "wrong"
+    )
 
 
 def test_refusals_have_their_status():
@@ -112,7 +117,9 @@ def test_refusals_have_their_status():
 
 
 def test_what_runs_on_the_cpu_is_not_native(monkeypatch):
-    monkeypatch.setattr(task, "fallbacks", iter([task.collections.Counter(), task.collections.Counter({"op": 2})]).__next__)
+    monkeypatch.setattr(
+        task, "fallbacks", iter([task.collections.Counter(), task.collections.Counter({"op": 2})]).__next__
+    )
     result = status(lambda p: p(X))
     assert (result["status"], result["native"], result["fallbacks"]) == ("pass", False, {"op": 2})
 
@@ -144,7 +151,14 @@ def _trouble(one, at):
 def test_crashes_and_hangs_cost_one_task():
     tasks = ["a", "crash", "b", "hang", "raise", "c"]
     found = dict(pool.run(tasks, _trouble, jobs=2, timeout=2, renew=2))
-    assert {k: r["status"] for k, r in found.items()} == {"a": "pass", "crash": "crash", "b": "pass", "hang": "timeout", "raise": "fail", "c": "pass"}
+    assert {k: r["status"] for k, r in found.items()} == {
+        "a": "pass",
+        "crash": "crash",
+        "b": "pass",
+        "hang": "timeout",
+        "raise": "fail",
+        "c": "pass",
+    }
     assert "Check failed: because" in found["crash"]["message"] and "why" in found["raise"]["message"]
 
 
@@ -161,7 +175,9 @@ def test_a_worker_that_dies_while_it_waits_costs_no_task():
 
 
 def test_the_page_takes_all_entries(python):
-    code, _, error = python("import sys, runpy; sys.argv[1:] = ['--ops', 'add', '--page', 'x']; runpy.run_module('torch_tpu.conformance', run_name='__main__')")
+    code, _, error = python(
+        "import sys, runpy; sys.argv[1:] = ['--ops', 'add', '--page', 'x']; runpy.run_module('torch_tpu.conformance', run_name='__main__')"
+    )
     assert code == 2 and "takes neither --ops nor --spread" in error
 
 
@@ -197,8 +213,22 @@ def cli(python, tmp_path):
 
 
 def test_command_runs_every_variant_and_writes_its_files(cli, tmp_path):
-    code, output, found = cli("ops", "modules", "optimizers", "--ops", "^(addcmul|nn.Linear|Muon|chalf)$", "--backward", "--inplace", "--out", "--samples", "2",
-                              "--markdown", str(tmp_path / "x.md"), "--html", str(tmp_path / "x.html"))
+    code, output, found = cli(
+        "ops",
+        "modules",
+        "optimizers",
+        "--ops",
+        "^(addcmul|nn.Linear|Muon|chalf)$",
+        "--backward",
+        "--inplace",
+        "--out",
+        "--samples",
+        "2",
+        "--markdown",
+        str(tmp_path / "x.md"),
+        "--html",
+        str(tmp_path / "x.html"),
+    )
     by = {(r["entry"], r["variant"]): r for r in found["results"]}
     assert {by["addcmul", v]["status"] for v in ("forward", "backward", "inplace", "out")} == {"pass"}
     assert by["nn.Linear", "backward"]["native"] and by["Muon", "single"]["status"] == "pass"
@@ -209,24 +239,40 @@ def test_command_runs_every_variant_and_writes_its_files(cli, tmp_path):
 def test_command_runs_compiled_entries_and_compiles_their_programs_for_tpus(cli):
     if not aot.libtpu():
         pytest.skip("libtpu is not installed")
-    code, output, found = cli("--compile", "--backward", "--aot", "v5e:2x2", "--ops", "^(cosh|equal|nn.functional.linear)$", "--samples", "2")
+    code, output, found = cli(
+        "--compile", "--backward", "--aot", "v5e:2x2", "--ops", "^(cosh|equal|nn.functional.linear)$", "--samples", "2"
+    )
     (equal,) = [r for r in found["results"] if r["entry"] == "equal"]
     assert equal["status"] == "skip" and "Dynamo does not trace it" in equal["message"]
     assert code == 0 and len(found["results"]) == 5 and found["aot"] == [] and " programs for v5e:2x2" in output, output
 
 
 def test_figures_count_what_the_cpu_does():
-    results = [{"status": "pass", "native": True}, {"status": "pass", "native": False}, {"status": "wrong", "native": True}, {"status": "skip", "native": True}]
+    results = [
+        {"status": "pass", "native": True},
+        {"status": "pass", "native": False},
+        {"status": "wrong", "native": True},
+        {"status": "skip", "native": True},
+    ]
     figures = report.figures(results)
     assert (figures["tested"], figures["pass"], figures["native"], figures["wrong"], figures["skip"]) == (3, 2, 1, 1, 1)
 
 
 def test_a_task_that_does_better_than_the_page_is_reported_too():
-    one = {"database": "ops", "entry": "abs", "variant": "forward", "dtype": "float32", "status": "pass", "native": True}
+    one = {
+        "database": "ops",
+        "entry": "abs",
+        "variant": "forward",
+        "dtype": "float32",
+        "status": "pass",
+        "native": True,
+    }
     bad = {**one, "status": "wrong", "message": "x", "strides": False, "fallbacks": {}}
     slow = {**one, "native": False, "strides": False, "fallbacks": {"abs": 1}}
     for told, right in (([], one), ([{**bad, "fallbacks": []}], bad), ([{**slow, "fallbacks": ["abs"]}], slow)):
-        assert [bool(page.differences({"exceptions": told}, [r])) for r in (one, bad, slow)] == [r is not right for r in (one, bad, slow)]
+        assert [bool(page.differences({"exceptions": told}, [r])) for r in (one, bad, slow)] == [
+            r is not right for r in (one, bad, slow)
+        ]
 
 
 # ---- the page ----
@@ -240,7 +286,9 @@ def test_page_adds_up():
     assert [c["title"] for c in data["columns"]] == [c.title for c in page.COLUMNS]
     for column, told in zip(page.COLUMNS, data["columns"]):
         tasks = [t._asdict() for t in tasks_of(column.database, column.variants, column.dtypes)]
-        assert report.figures(page.expected(data, tasks)) == {k: v for k, v in told.items() if k != "title"}, column.title
+        assert report.figures(page.expected(data, tasks)) == {
+            k: v for k, v in told.items() if k != "title"
+        }, column.title
     assert (DOCS / "coverage.md").read_text() == page.markdown(data)
 
 

@@ -74,7 +74,10 @@ def test_save_and_load(dev, tmp_path):
 @pytest.mark.tpu
 def test_a_saved_file_loads_without_torch_tpu(python, tmp_path):
     file = str(tmp_path / "x.pt")
-    torch.save({"w": torch.arange(4.0, device="tpu"), "p": nn.Parameter(torch.ones(2, device="tpu", dtype=torch.bfloat16))}, file)
+    torch.save(
+        {"w": torch.arange(4.0, device="tpu"), "p": nn.Parameter(torch.ones(2, device="tpu", dtype=torch.bfloat16))},
+        file,
+    )
     code = f"""
 import sys, torch
 got = torch.load({file!r}, map_location="cpu")

@@ -1,4 +1,5 @@
-"""Debug mode: values that the CPU refuses are refused, in its words, and nothing has changed; Strict mode pays nothing."""
+"""Debug mode: values that the CPU refuses are refused, in its words, and nothing has changed; Strict mode pays
+nothing."""
 import pytest
 import torch
 import torch_tpu
@@ -45,7 +46,12 @@ REFUSED = {
     "max_unpool3d": (lambda x, i: F.max_unpool3d(x, i, 2), torch.ones(1, 1, 2, 2, 2), torch.full((1, 1, 2, 2, 2), 64)),
     "embedding_bag start": (lambda x, i, o: F.embedding_bag(i, x, o), x, torch.tensor([0, 1, 2]), torch.tensor([1, 2])),
     "embedding_bag end": (lambda x, i, o: F.embedding_bag(i, x, o), x, torch.tensor([0, 1, 2]), torch.tensor([0, 4])),
-    "embedding_bag last": (lambda x, i, o: F.embedding_bag(i, x, o, include_last_offset=True), x, torch.tensor([0, 1, 2]), torch.tensor([0, 9])),
+    "embedding_bag last": (
+        lambda x, i, o: F.embedding_bag(i, x, o, include_last_offset=True),
+        x,
+        torch.tensor([0, 1, 2]),
+        torch.tensor([0, 9]),
+    ),
     "histc": (lambda x: x.histc(4, 0, float("inf")), x),
     "masked_scatter": (lambda x, y: x.masked_scatter(x > 3, y), x, torch.ones(2)),
     "bernoulli": (torch.bernoulli, torch.tensor([0.5, 1.5])),
@@ -101,7 +107,10 @@ def test_what_the_cpu_says_otherwise_or_reads_anywhere(debug):
         assert kind is RuntimeError and "is not finite" in text
     scores, lengths = torch.zeros(6, 2, 4, device="tpu").log_softmax(-1), (torch.tensor([6, 6]), torch.tensor([2, 1]))
     for bad in (4, -1):
-        assert words(F.ctc_loss, scores, torch.tensor([[1, bad], [2, 3]], device="tpu"), *lengths) == (IndexError, f"Target {bad} is out of bounds.")
+        assert words(F.ctc_loss, scores, torch.tensor([[1, bad], [2, 3]], device="tpu"), *lengths) == (
+            IndexError,
+            f"Target {bad} is out of bounds.",
+        )
         F.ctc_loss(scores, torch.tensor([[1, 2], [2, bad]], device="tpu"), *lengths)  # beyond the target's length
 
 
@@ -122,7 +131,9 @@ def test_what_is_right_is_as_in_strict_mode(debug):
     on = x.to("tpu")
     assert on[i.to("tpu")].cpu().equal(x[i])
     assert on.gather(1, i.abs()[:, None].to("tpu")).cpu().equal(x.gather(1, i.abs()[:, None]))
-    assert F.nll_loss(on, torch.tensor([0, -100, 3], device="tpu")).cpu().equal(F.nll_loss(x, torch.tensor([0, -100, 3])))
+    assert (
+        F.nll_loss(on, torch.tensor([0, -100, 3], device="tpu")).cpu().equal(F.nll_loss(x, torch.tensor([0, -100, 3])))
+    )
     assert (torch.tensor([7, -7], device="tpu") // 2).tolist() == [3, -4]
     assert on[on > 3].cpu().equal(x[x > 3])
     assert on.index_select(0, i[:0].to("tpu")).shape == (0, 4)
@@ -134,7 +145,10 @@ def test_what_is_right_is_as_in_strict_mode(debug):
 def test_compiled_programs_are_checked_too(debug):
     fn = torch.compile(lambda x, i: (x + 1)[i] * 2, backend="tpu")
     assert fn(x.to("tpu"), torch.tensor([1, 2], device="tpu")).cpu().equal((x + 1)[1:] * 2)
-    assert words(fn, x.to("tpu"), row.to("tpu")[:2]) == (IndexError, "index 7 is out of bounds for dimension 0 with size 3")
+    assert words(fn, x.to("tpu"), row.to("tpu")[:2]) == (
+        IndexError,
+        "index 7 is out of bounds for dimension 0 with size 3",
+    )
 
 
 @pytest.mark.strict("asks for strict mode")
@@ -208,7 +222,10 @@ MADE = {
     "bfloat16": (lambda a: a.bfloat16().sub(5).log(), "log made nan at element 0 of its result, bfloat16[3]"),
     "complex": (lambda a: torch.complex(a, a) / 0, "div.Tensor made nan at element 0 of its result, complex64[3]"),
     "integers": (lambda a: a.long() / 0, "div.Tensor made infinity"),
-    "several results": (lambda a: torch.std_mean(a[:1]), "std_mean.correction made nan at element 0 of result 0, float32[]"),
+    "several results": (
+        lambda a: torch.std_mean(a[:1]),
+        "std_mean.correction made nan at element 0 of result 0, float32[]",
+    ),
     "a list": (lambda a: torch._foreach_log([a, a - 2]), "_foreach_log made nan at element 0 of result 1, float32[3]"),
     "decomposed": (lambda a: torch.special.xlog1py(a, a - 5), "made nan at element 0"),
     "nan from infinity": (lambda a: torch.full_like(a, float("-inf")).softmax(0), "_softmax made nan at element 0"),
@@ -230,7 +247,9 @@ def test_what_is_given_as_infinite_passes(finite):
     a = torch.tensor([1.0, 2.0, 3.0], device="tpu")
     masked = a.masked_fill(a > 2, float("-inf"))
     assert masked.softmax(0)[2] == 0 and masked.exp().tolist()[2] == 0
-    assert torch.full((2,), float("nan"), device="tpu").isnan().all() and torch.where(a > 1, a, float("inf"))[0] == float("inf")
+    assert torch.full((2,), float("nan"), device="tpu").isnan().all() and torch.where(a > 1, a, float("inf"))[
+        0
+    ] == float("inf")
     assert (torch.tensor([float("nan"), 1.0], device="tpu") + 1).isnan().tolist() == [True, False]
     assert torch.zeros(0, device="tpu").log().shape == (0,) and a.long().sum() == 6
 
@@ -240,7 +259,9 @@ def test_checks_of_results_are_asked_for(python):
     assert python(code, TORCH_TPU_EAGER_MODE="debug")[1] == "True\n"
     status, out, err = python(code, TORCH_TPU_EAGER_MODE="debug", TORCH_TPU_CHECK_NONFINITE="1")
     assert status and "log made nan" in err and 'at <string>:2 in <module>' in err
-    with pytest.raises(ValueError, match="check_nonfinite looks at the results of each call, which only debug mode does, not fuse"):
+    with pytest.raises(
+        ValueError, match="check_nonfinite looks at the results of each call, which only debug mode does, not fuse"
+    ):
         torch_tpu.set_eager_mode("fuse", check_nonfinite=True)
 
 
@@ -248,5 +269,9 @@ def test_checks_of_results_are_asked_for(python):
 def test_stacks_name_lines_in_other_modes(python):
     code = "import torch\nx = torch.ones(300, device='tpu')\ntorch.tpu.set_per_process_memory_fraction(1e-12)\ndef step(x):\n    return x + x\nstep(x)"
     status, out, err = python(code, TORCH_TPU_TRACE_STACKS="1")
-    assert status and "OutOfMemoryError" in err and "in add.Tensor(float32[300], float32[300]), at <string>:5 in step" in err
+    assert (
+        status
+        and "OutOfMemoryError" in err
+        and "in add.Tensor(float32[300], float32[300]), at <string>:5 in step" in err
+    )
     assert "<string>:5 in step" not in python(code, TORCH_TPU_TRACE_STACKS=None)[2].replace('File "<string>"', "")

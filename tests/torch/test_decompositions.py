@@ -34,7 +34,11 @@ def test_margin_losses_backward(reduction, batch):
         x, t, many = (x, t, many) if batch else (x[0], t[0], many[0])
         x = x.to(v).requires_grad_()
         weight = torch.linspace(0.5, 2, 5).to(v)
-        losses = [F.multi_margin_loss(x, t.to(v), p=p, margin=0.7, weight=w, reduction=reduction) for p in (1, 2) for w in (None, weight)]
+        losses = [
+            F.multi_margin_loss(x, t.to(v), p=p, margin=0.7, weight=w, reduction=reduction)
+            for p in (1, 2)
+            for w in (None, weight)
+        ]
         losses.append(F.multilabel_margin_loss(x, many.to(v), reduction=reduction))
         return [torch.autograd.grad(loss.sum(), x)[0] for loss in losses]
 
@@ -55,7 +59,9 @@ def test_saved_statistics_have_the_cpu_dtype(parameters):
         x = torch.linspace(-2, 2, 24).reshape(2, 3, 4).to(v, torch.bfloat16)
         w, b, mean, var = (torch.ones(3, device=v, dtype=parameters) for _ in range(4))
         ln = [torch.ones(4, device=v, dtype=parameters) for _ in range(2)]
-        return [t.float() for t in torch.native_layer_norm(x, [4], *ln, 1e-5)], *torch.native_batch_norm(x, w, b, mean, var, True, 0.1, 1e-5)
+        return [t.float() for t in torch.native_layer_norm(x, [4], *ln, 1e-5)], *torch.native_batch_norm(
+            x, w, b, mean, var, True, 0.1, 1e-5
+        )
 
     def dtypes(v):
         out = run(v)
@@ -103,7 +109,13 @@ def test_weight_norm_and_its_gradient(dim):
             layer.weight_g.copy_(g)
             layer.bias.zero_()
         layer(torch.ones(2, 3, device=v)).square().sum().backward()
-        return y, norms, *aten._weight_norm_interface_backward(w.cos(), w, g, norms, dim), layer.weight_v.grad, layer.weight_g.grad
+        return (
+            y,
+            norms,
+            *aten._weight_norm_interface_backward(w.cos(), w, g, norms, dim),
+            layer.weight_v.grad,
+            layer.weight_g.grad,
+        )
 
     both(run)
 
@@ -121,9 +133,17 @@ def test_fused_by_hand():
     def run(v):
         x, y = torch.linspace(-1, 1, 12).reshape(3, 4).to(v), torch.linspace(1, -2, 12).reshape(3, 4).to(v)
         weight = torch.arange(-10, 10, device=v).to(torch.int8).reshape(5, 4)
-        qkv = aten._transform_bias_rescale_qkv(torch.linspace(-1, 1, 48).reshape(2, 2, 12).to(v), torch.ones(12, device=v), 2)
-        return (torch._add_relu(x, y, alpha=2), aten._add_relu.Scalar(x, 0.5), aten._add_relu.out(x, y, out=torch.empty(0, device=v)), *qkv,
-                aten._weight_int8pack_mm(x, weight, torch.ones(5, device=v)), aten._compute_linear_combination(x, y[:, :3]))
+        qkv = aten._transform_bias_rescale_qkv(
+            torch.linspace(-1, 1, 48).reshape(2, 2, 12).to(v), torch.ones(12, device=v), 2
+        )
+        return (
+            torch._add_relu(x, y, alpha=2),
+            aten._add_relu.Scalar(x, 0.5),
+            aten._add_relu.out(x, y, out=torch.empty(0, device=v)),
+            *qkv,
+            aten._weight_int8pack_mm(x, weight, torch.ones(5, device=v)),
+            aten._compute_linear_combination(x, y[:, :3]),
+        )
 
     both(run)
 
@@ -131,17 +151,30 @@ def test_fused_by_hand():
 def test_convolutions_by_name():
     def run(v):
         x, w, b = (torch.linspace(-1, 1, n).sin().to(v) for n in (3 * 6 * 5 * 4, 4 * 3 * 27, 4))
-        plane, volume, w2, w3 = x[:90].reshape(1, 3, 6, 5), x.reshape(1, 3, 6, 5, 4), w[:108].reshape(4, 3, 3, 3), w.reshape(4, 3, 3, 3, 3)
-        return (aten._slow_conv2d_forward(plane, w2, [3, 3], b, [2, 1], [1, 0]), aten.slow_conv3d_forward(volume, w3, [3, 3, 3], b, [1, 1, 1], [1, 1, 1]),
-                aten.slow_conv_dilated2d(plane, w2, [3, 3], b, [1, 1], [2, 1], [2, 2]), aten.slow_conv_dilated3d(volume, w3, [3, 3, 3], b),
-                aten.slow_conv_transpose3d(volume, w3.transpose(0, 1).contiguous(), [3, 3, 3], None, [2, 2, 2]))
+        plane, volume, w2, w3 = (
+            x[:90].reshape(1, 3, 6, 5),
+            x.reshape(1, 3, 6, 5, 4),
+            w[:108].reshape(4, 3, 3, 3),
+            w.reshape(4, 3, 3, 3, 3),
+        )
+        return (
+            aten._slow_conv2d_forward(plane, w2, [3, 3], b, [2, 1], [1, 0]),
+            aten.slow_conv3d_forward(volume, w3, [3, 3, 3], b, [1, 1, 1], [1, 1, 1]),
+            aten.slow_conv_dilated2d(plane, w2, [3, 3], b, [1, 1], [2, 1], [2, 2]),
+            aten.slow_conv_dilated3d(volume, w3, [3, 3, 3], b),
+            aten.slow_conv_transpose3d(volume, w3.transpose(0, 1).contiguous(), [3, 3, 3], None, [2, 2, 2]),
+        )
 
     both(run)
 
 
 def test_batch_statistics_are_updated():
     def run(v):
-        x, mean, var = torch.linspace(-1, 2, 60).reshape(5, 3, 4).to(v), torch.ones(3, device=v), torch.ones(3, device=v)
+        x, mean, var = (
+            torch.linspace(-1, 2, 60).reshape(5, 3, 4).to(v),
+            torch.ones(3, device=v),
+            torch.ones(3, device=v),
+        )
         return *aten.batch_norm_update_stats(x, mean, var, 0.1), mean, var
 
     both(run)

@@ -11,7 +11,8 @@ def test_gradient_of_gamma_samples(dev, dtype):
     alpha = torch.cat([torch.rand(300) * 3 + 1e-2, torch.rand(300) * 20, 10 ** (torch.rand(300) * 4)]).to(dtype)
     x = torch._standard_gamma(alpha)
     y = torch._standard_gamma_grad(alpha.to(dev), x.to(dev)).cpu()
-    torch.testing.assert_close(y, torch._standard_gamma_grad(alpha, x), rtol=1e-3, atol=1e-6)  # the CPU's formula is good for that
+    # the CPU's formula is good for that
+    torch.testing.assert_close(y, torch._standard_gamma_grad(alpha, x), rtol=1e-3, atol=1e-6)
     assert torch._standard_gamma_grad(alpha.to(dev), torch.zeros_like(x).to(dev)).eq(0).all()
 
 
@@ -23,7 +24,9 @@ def test_gradient_of_gamma_samples_in_double_precision(dev):
     a, step = alpha.numpy(), 1e-5 * alpha.numpy()
     u = special.gammainc(a, x.numpy())
     expected = torch.from_numpy((special.gammaincinv(a + step, u) - special.gammaincinv(a - step, u)) / (2 * step))
-    torch.testing.assert_close(torch._standard_gamma_grad(alpha.to(dev), x.to(dev)).cpu(), expected, rtol=1e-6, atol=1e-8)
+    torch.testing.assert_close(
+        torch._standard_gamma_grad(alpha.to(dev), x.to(dev)).cpu(), expected, rtol=1e-6, atol=1e-8
+    )
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -36,10 +39,17 @@ def test_gradient_of_dirichlet_samples(dev, dtype):
     torch.testing.assert_close(y, torch._dirichlet_grad(x, a, total), rtol=1e-2, atol=1e-4)
 
 
-@pytest.mark.parametrize("make", [
-    lambda p: D.Gamma(p, 2 * torch.ones_like(p)), lambda p: D.Beta(p, torch.ones_like(p)), lambda p: D.Dirichlet(p.reshape(-1, 4)),
-    lambda p: D.StudentT(p + 4), lambda p: D.VonMises(p, p),
-], ids=["gamma", "beta", "dirichlet", "t", "von_mises"])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda p: D.Gamma(p, 2 * torch.ones_like(p)),
+        lambda p: D.Beta(p, torch.ones_like(p)),
+        lambda p: D.Dirichlet(p.reshape(-1, 4)),
+        lambda p: D.StudentT(p + 4),
+        lambda p: D.VonMises(p, p),
+    ],
+    ids=["gamma", "beta", "dirichlet", "t", "von_mises"],
+)
 def test_samples_have_the_means_of_the_cpu(dev, make):
     means = []
     for device in ("cpu", dev):

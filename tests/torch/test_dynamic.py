@@ -65,7 +65,13 @@ def test_nonzero_static():
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_masks_select(dtype):
     x = values((6, 5, 4), dtype)
-    for mask in (torch.rand(6) > 0.5, torch.rand(6, 5) > 0.5, torch.rand(6, 5, 4) > 0.5, torch.zeros(6) > 0, torch.ones(6) > 0):
+    for mask in (
+        torch.rand(6) > 0.5,
+        torch.rand(6, 5) > 0.5,
+        torch.rand(6, 5, 4) > 0.5,
+        torch.zeros(6) > 0,
+        torch.ones(6) > 0,
+    ):
         same(lambda x, mask: x[mask], x, mask)
     for mask in (torch.rand(5) > 0.5, torch.rand(5, 4) > 0.5, torch.zeros(5) > 0):
         same(lambda x, mask: x[:, mask], x, mask)
@@ -121,7 +127,9 @@ def test_masks_are_refused_as_on_the_cpu():
     refused_alike(lambda x, m: x[:, m], x, torch.ones(3) > 0)
     refused_alike(torch.masked_select, x, torch.ones(3) > 0)
     refused_alike(torch.masked_select, x, torch.ones(3, 4))
-    refused_alike(lambda x, m: torch.masked_select(x, m, out=torch.empty(0, dtype=torch.int32, device=x.device)), x, x > 0)
+    refused_alike(
+        lambda x, m: torch.masked_select(x, m, out=torch.empty(0, dtype=torch.int32, device=x.device)), x, x > 0
+    )
 
 
 @pytest.mark.parametrize("dtype", DTYPES[:-1])
@@ -144,7 +152,10 @@ def test_unique_of_slices():
     same(lambda x: torch.unique(x.transpose(0, 1), dim=-4), x)
     same(lambda x: torch.unique(x, dim=-1, sorted=False), x)
     nan = float("nan")
-    same(lambda x: torch.unique(x, return_inverse=True, return_counts=True), torch.tensor([nan, 1, nan, -0.0, 0.0, 1, -1]))
+    same(
+        lambda x: torch.unique(x, return_inverse=True, return_counts=True),
+        torch.tensor([nan, 1, nan, -0.0, 0.0, 1, -1]),
+    )
     same(lambda x: torch.unique_consecutive(x, return_counts=True), torch.tensor([nan, nan, 1, 1, 0.0, -0.0]))
     refused_alike(torch.unique, torch.ones(3, dtype=torch.complex64))
     refused_alike(lambda x: torch.unique(x, dim=0), torch.ones(3, dtype=torch.complex64))

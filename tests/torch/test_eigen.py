@@ -45,7 +45,9 @@ def test_eigh_reads_one_triangle(dev):
         torch.linalg.eigh(a.to(dev), "X")
 
 
-@pytest.mark.parametrize("matrix", [torch.zeros(5, 5), torch.eye(6), torch.ones(5, 5), torch.diag(torch.tensor([1e-20, 1.0, -1e20, 1e20]))])
+@pytest.mark.parametrize(
+    "matrix", [torch.zeros(5, 5), torch.eye(6), torch.ones(5, 5), torch.diag(torch.tensor([1e-20, 1.0, -1e20, 1e20]))]
+)
 def test_eigh_of_equal_values(dev, matrix):
     values, vectors = torch.linalg.eigh(matrix.to(dev))
     torch.testing.assert_close(values.cpu(), torch.linalg.eigvalsh(matrix), rtol=1e-5, atol=1e-6)
@@ -100,8 +102,17 @@ def test_svd_reconstructs(dev, dtype, shape):
         close(vh @ vh.mH, torch.eye(vh.shape[-2], dtype=dtype).expand(*shape[:-2], -1, -1), dtype)
 
 
-@pytest.mark.parametrize("name, matrix", [("zero", torch.zeros(6, 6)), ("ones", torch.ones(6, 6)), ("identity", torch.eye(6)),
-                                          ("rank 2", torch.randn(6, 2) @ torch.randn(2, 6)), ("large", torch.eye(6) * 1e30), ("small", torch.ones(6, 6) * 1e-30)])
+@pytest.mark.parametrize(
+    "name, matrix",
+    [
+        ("zero", torch.zeros(6, 6)),
+        ("ones", torch.ones(6, 6)),
+        ("identity", torch.eye(6)),
+        ("rank 2", torch.randn(6, 2) @ torch.randn(2, 6)),
+        ("large", torch.eye(6) * 1e30),
+        ("small", torch.ones(6, 6) * 1e-30),
+    ],
+)
 def test_svd_without_full_rank(dev, name, matrix):
     u, s, vh = (x.cpu() for x in torch.linalg.svd(matrix.to(dev)))
     scale = matrix.abs().max().item() or 1.0
@@ -114,7 +125,9 @@ def test_svd_without_full_rank(dev, name, matrix):
 def test_svd_of_nothing(dev):
     for shape in [(0, 3), (3, 0), (2, 0, 0), (0, 2, 3)]:
         for full in (False, True):
-            got, wanted = torch.linalg.svd(torch.zeros(*shape).to(dev), full), torch.linalg.svd(torch.zeros(*shape), full)
+            got, wanted = torch.linalg.svd(torch.zeros(*shape).to(dev), full), torch.linalg.svd(
+                torch.zeros(*shape), full
+            )
             for x, y in zip(got, wanted):
                 torch.testing.assert_close(x.cpu(), y)
 
@@ -138,7 +151,9 @@ def test_svd_gradient(dev, shape):
 # What torch composes of the above.
 COMPOSED = {
     "pinv": lambda a: torch.linalg.pinv(a),
-    "pinv with tolerances": lambda a: torch.linalg.pinv(a, atol=torch.tensor(0.1, device=a.device), rtol=torch.tensor([[0.0], [0.5]], device=a.device)),
+    "pinv with tolerances": lambda a: torch.linalg.pinv(
+        a, atol=torch.tensor(0.1, device=a.device), rtol=torch.tensor([[0.0], [0.5]], device=a.device)
+    ),
     "pinv hermitian": lambda a: torch.linalg.pinv(a @ a.mH, hermitian=True),
     "pinverse": lambda a: torch.pinverse(a),
     "matrix_rank": lambda a: torch.linalg.matrix_rank(a),
@@ -211,7 +226,8 @@ def test_eig_of_special_matrices(dev, name, dtype):
     assert (a.to(values.dtype) @ vectors - vectors * values).abs().max() < 1e-12 * max(1.0, a.abs().max().item())
     assert (vectors.norm(dim=0) - 1).abs().max() < 1e-12
     wanted = torch.linalg.eigvals(a)
-    assert (values.unsqueeze(0) - wanted.unsqueeze(1)).abs().amin(0).max() < 1e-3  # a Jordan block's are known to a root of eps
+    # a Jordan block's are known to a root of eps
+    assert (values.unsqueeze(0) - wanted.unsqueeze(1)).abs().amin(0).max() < 1e-3
 
 
 def test_eig_of_nothing_and_of_nan(dev):
@@ -248,7 +264,14 @@ def test_matrix_exp(dev, dtype):
 
 
 def test_matrix_exp_of_other_sizes(dev):
-    for a in (torch.zeros(0, 0), torch.zeros(0, 3, 3), torch.tensor([[1000.0]]), torch.tensor([[-3.0]]), torch.zeros(4, 4), torch.eye(2).mul(float("nan"))):
+    for a in (
+        torch.zeros(0, 0),
+        torch.zeros(0, 3, 3),
+        torch.tensor([[1000.0]]),
+        torch.tensor([[-3.0]]),
+        torch.zeros(4, 4),
+        torch.eye(2).mul(float("nan")),
+    ):
         torch.testing.assert_close(torch.linalg.matrix_exp(a.to(dev)).cpu(), torch.linalg.matrix_exp(a), equal_nan=True)
     half = torch.linalg.matrix_exp(torch.ones(2, 2, dtype=torch.bfloat16, device=dev))
     assert half.dtype == torch.bfloat16 and abs(half[0, 0].item() - 4.1945) < 0.02
@@ -280,7 +303,9 @@ def test_distances_and_gradients(dev, p):
         torch.testing.assert_close(got, wanted)
 
 
-@pytest.mark.parametrize("mode", ["use_mm_for_euclid_dist_if_necessary", "use_mm_for_euclid_dist", "donot_use_mm_for_euclid_dist"])
+@pytest.mark.parametrize(
+    "mode", ["use_mm_for_euclid_dist_if_necessary", "use_mm_for_euclid_dist", "donot_use_mm_for_euclid_dist"]
+)
 def test_cdist_by_products(dev, mode):
     results = []
     for d in ("cpu", dev):

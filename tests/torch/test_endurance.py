@@ -1,5 +1,5 @@
-"""Long runs: thousands of steps leave memory where it was, and threads that train at once, with autograd's threads and a
-DataLoader's workers beside them, compute what each computes alone.
+"""Long runs: thousands of steps leave memory where it was, and threads that train at once, with autograd's threads and
+a DataLoader's workers beside them, compute what each computes alone.
 
 TORCH_TPU_TEST_STEPS says how many steps the long run takes (2,000 otherwise)."""
 import os
@@ -76,13 +76,13 @@ def test_thousands_of_steps_keep_memory_flat(python, mode):
     status, out, err = python(LONG_RUN.format(steps=STEPS, mode=mode), timeout=1200)
     assert status == 0, err
     compiles, heap, resident = map(int, out.split())
-    # The plugin remembers up to 1,024 uses of a buffer before it sweeps, so the heap rises and falls by some hundred KB.
+    # The plugin remembers up to 1,024 uses of a buffer before it sweeps, so the heap rises and falls by some hundred
+    # KB.
     assert compiles == 0 and heap < (1 << 20) and resident < (8 << 20), out
 
 
-
-# Nothing in the threads draws from torch's default generators: their locks, as every lock of the process, are in a worker
-# as they were when it was forked off.
+# Nothing in the threads draws from torch's default generators: their locks, as every lock of the process, are in a
+# worker as they were when it was forked off.
 def model_of(seed):
     torch.manual_seed(seed)
     return nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 4))

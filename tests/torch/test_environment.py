@@ -22,8 +22,10 @@ def numbers(out):
 
 # ---- import ----
 def test_importing_torch_is_enough(python):
-    status, out, err = python("import torch; print(torch.device('tpu'), torch.tpu.is_initialized(), torch.ones(2, device='tpu').sum().item(),"
-                              " torch.tpu.is_initialized())")
+    status, out, err = python(
+        "import torch; print(torch.device('tpu'), torch.tpu.is_initialized(), torch.ones(2, device='tpu').sum().item(),"
+        " torch.tpu.is_initialized())"
+    )
     assert (status, out, err) == (0, "tpu False 2.0 True\n", "")
 
 
@@ -45,7 +47,9 @@ def test_known_names_and_paths(python):
 
     name = "fastatomstruct-xla-cpu" if plugin.KNOWN["fastatomstruct-xla-cpu"]() else "xla-cpu-pjrt"
     for value in (name, plugin.KNOWN[name]()):
-        status, out, err = python("import torch; print(torch.tpu.get_device_properties().plugin)", TORCH_TPU_PLUGIN=value)
+        status, out, err = python(
+            "import torch; print(torch.tpu.get_device_properties().plugin)", TORCH_TPU_PLUGIN=value
+        )
         assert status == 0 and out.strip() == os.path.abspath(plugin.KNOWN[name]()), err
 
 
@@ -78,7 +82,10 @@ def test_libtpu_without_a_tpu_is_one_line(python):
         pytest.skip("wants libtpu installed and no TPU")
     code = "import torch\ntry: torch.ones(1, device='tpu')\nexcept RuntimeError as e: print(e)"
     status, out, err = python(code, TORCH_TPU_PLUGIN="libtpu", TPU_SKIP_MDS_QUERY="1")
-    assert status == 0 and len(out.strip().splitlines()) == 1 and "TPU" in out and len(err.splitlines()) <= 2, (out, err)
+    assert status == 0 and len(out.strip().splitlines()) == 1 and "TPU" in out and len(err.splitlines()) <= 2, (
+        out,
+        err,
+    )
 
 
 def test_more_devices_on_the_cpu_plugin(python):
@@ -102,7 +109,9 @@ def test_damaged_entries_are_compiled_again(python, tmp_path, damage):
         data = bytearray(f.read_bytes())
         if damage == "flip":
             data[len(data) // 2] ^= 0x10
-        f.write_bytes({"flip": data, "truncate": data[:len(data) // 2], "empty": b"", "foreign": b"x" * len(data)}[damage])
+        f.write_bytes(
+            {"flip": data, "truncate": data[: len(data) // 2], "empty": b"", "foreign": b"x" * len(data)}[damage]
+        )
     compiles, hits, rejects = numbers(python(COUNT, TORCH_TPU_CACHE_DIR=str(tmp_path))[1])
     assert compiles > 0 and hits == 0 and rejects == compiles
     assert numbers(python(COUNT, TORCH_TPU_CACHE_DIR=str(tmp_path))[1])[0] == 0
@@ -111,14 +120,20 @@ def test_damaged_entries_are_compiled_again(python, tmp_path, damage):
 def test_two_processes_at_once_and_a_kill(tmp_path):
     env = {**os.environ, "TORCH_TPU_CACHE_DIR": str(tmp_path)}
     code = "import torch\nfor n in range(1, 40): (torch.ones(n, device='tpu') * 2 - 1).cpu()\nprint('done')"
-    both = [subprocess.Popen([sys.executable, "-c", code], env=env, stdout=subprocess.PIPE, text=True) for _ in range(3)]
+    both = [
+        subprocess.Popen([sys.executable, "-c", code], env=env, stdout=subprocess.PIPE, text=True) for _ in range(3)
+    ]
     import time
     time.sleep(4)
     both[2].send_signal(signal.SIGKILL)
     assert [p.communicate(timeout=300)[0] for p in both[:2]] == ["done\n"] * 2
     both[2].communicate()
-    done = subprocess.run([sys.executable, "-c", code + "\nimport torch_tpu; print(torch_tpu.counters()['compiles'])"], env=env,
-                          capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code + "\nimport torch_tpu; print(torch_tpu.counters()['compiles'])"],
+        env=env,
+        capture_output=True,
+        text=True,
+    )
     assert done.stdout == "done\n0\n", done.stderr
 
 
@@ -166,7 +181,15 @@ def test_counters_have_the_names_that_docs_give():
     import torch_tpu
 
     c = torch_tpu.counters()
-    assert {"compiles", "cache_hits_memory", "cache_hits_disk", "executions", "bytes_to_device", "bytes_from_device", "fallbacks"} <= set(c)
+    assert {
+        "compiles",
+        "cache_hits_memory",
+        "cache_hits_disk",
+        "executions",
+        "bytes_to_device",
+        "bytes_from_device",
+        "fallbacks",
+    } <= set(c)
     json.dumps(c)
 
 
@@ -186,5 +209,9 @@ def test_torch_tpu_module_is_complete():
         assert torch.tpu.current_device() == 0
     p = torch.tpu.get_device_properties(0)
     assert p.name == torch.tpu.get_device_name() and p.total_memory > 0 and torch.tpu.get_device_capability() >= (0, 0)
-    assert torch.tpu.is_bf16_supported() and not torch.tpu._is_in_bad_fork() and issubclass(torch.tpu.OutOfMemoryError, RuntimeError)
+    assert (
+        torch.tpu.is_bf16_supported()
+        and not torch.tpu._is_in_bad_fork()
+        and issubclass(torch.tpu.OutOfMemoryError, RuntimeError)
+    )
     torch.tpu.ipc_collect()

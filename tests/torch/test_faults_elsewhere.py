@@ -1,7 +1,8 @@
-"""Faults that other backends have, each against the CPU: what is easily left out of a lowering and wrong without a word.
+"""Faults that other backends have, each against the CPU: what is easily left out of a lowering and wrong without a
+word.
 
-Those not here: negative padding, fp8 saturation, statistics of batch norm in bfloat16 and pdist of one row have their tests where
-their operators have them (test_nn_ops.py, test_quantize.py, test_decompositions.py, test_eigen.py)."""
+Those not here: negative padding, fp8 saturation, statistics of batch norm in bfloat16 and pdist of one row have their
+tests where their operators have them (test_nn_ops.py, test_quantize.py, test_decompositions.py, test_eigen.py)."""
 import pytest
 import torch
 import torch.nn.functional as F
@@ -58,8 +59,12 @@ def test_gradient_of_a_gather_of_nothing(dev):
 def test_equal_elements_are_sorted_in_their_order(dev, descending):
     x = torch.randint(0, 4, (5, 300)).to(torch.float32)
     x[0, 3], x[0, 50], x[1, ::7] = float("nan"), float("nan"), -0.0
-    want, got = x.sort(dim=1, descending=descending, stable=True), x.to(dev).sort(dim=1, descending=descending, stable=True)
-    assert got.indices.cpu().equal(want.indices) and x.to(dev).argsort(dim=1, descending=descending, stable=True).cpu().equal(want.indices)
+    want, got = x.sort(dim=1, descending=descending, stable=True), x.to(dev).sort(
+        dim=1, descending=descending, stable=True
+    )
+    assert got.indices.cpu().equal(want.indices) and x.to(dev).argsort(
+        dim=1, descending=descending, stable=True
+    ).cpu().equal(want.indices)
 
 
 def test_topk_of_equal_elements_names_each_once(dev):

@@ -70,14 +70,21 @@ def test_real_transform_ignores_what_a_real_signal_cannot_have():
 
 
 def test_gradients():
-    for fn, dtype in [(torch.fft.rfftn, torch.float64), (torch.fft.fft, torch.float64), (torch.fft.ifft2, torch.complex128),
-                      (torch.fft.irfft, torch.complex128), (torch.fft.hfft, torch.complex128)]:
+    for fn, dtype in [
+        (torch.fft.rfftn, torch.float64),
+        (torch.fft.fft, torch.float64),
+        (torch.fft.ifft2, torch.complex128),
+        (torch.fft.irfft, torch.complex128),
+        (torch.fft.hfft, torch.complex128),
+    ]:
         x = torch.randn(4, 6, dtype=dtype)
         grads = []
         for device in ("cpu", "tpu"):
             leaf = x.to(device).clone().requires_grad_()
             y = fn(leaf)
-            (y * torch.linspace(0, 1, y.numel(), dtype=torch.float64, device=device).view(y.shape)).abs().sum().backward()
+            (
+                y * torch.linspace(0, 1, y.numel(), dtype=torch.float64, device=device).view(y.shape)
+            ).abs().sum().backward()
             grads.append(leaf.grad.cpu())
         torch.testing.assert_close(grads[1], grads[0])
 

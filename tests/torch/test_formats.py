@@ -13,8 +13,13 @@ def test_dlpack_gives_the_same_memory():
         assert y.device == x.device and y.data_ptr() == x.data_ptr()
         y.add_(1)
     assert torch.equal(x.cpu(), torch.arange(6.0).reshape(2, 3) + 2)
-    part = torch.from_dlpack(torch.arange(100000.0, device="tpu")[:2])  # torch's storage is then shorter than the memory
-    assert part.cpu().tolist() == [0, 1] and part.add_(1).tolist() == [1, 2] and part.copy_(torch.ones(2)).tolist() == [1, 1]
+    # torch's storage is then shorter than the memory
+    part = torch.from_dlpack(torch.arange(100000.0, device="tpu")[:2])
+    assert (
+        part.cpu().tolist() == [0, 1]
+        and part.add_(1).tolist() == [1, 2]
+        and part.copy_(torch.ones(2)).tolist() == [1, 1]
+    )
     assert torch.ones(2).__dlpack_device__()[0] == 1  # the CPU's, as it was
 
 
@@ -48,14 +53,20 @@ def test_jagged_tensors(lengths):
     assert torch_tpu.counters()["fallbacks"] == before
 
 
-@pytest.mark.parametrize("dtype", [torch.float8_e4m3fn, torch.float8_e5m2, torch.float8_e4m3fnuz, torch.float8_e5m2fnuz, torch.float8_e8m0fnu])
+@pytest.mark.parametrize(
+    "dtype",
+    [torch.float8_e4m3fn, torch.float8_e5m2, torch.float8_e4m3fnuz, torch.float8_e5m2fnuz, torch.float8_e8m0fnu],
+)
 def test_float8_casts_as_the_cpu(dtype):
     x = torch.cat([torch.logspace(-9, 5, 60, base=2.0), torch.tensor([0.0, 300.0, 1000.0, float("inf"), float("nan")])])
     x = torch.cat([x, -x])
     want = x.to(dtype)
     got = x.to("tpu").to(dtype).cpu()
     number = ~x.isnan()
-    assert torch.equal(got[number].view(torch.uint8), want[number].view(torch.uint8)) and got[~number].float().isnan().all()
+    assert (
+        torch.equal(got[number].view(torch.uint8), want[number].view(torch.uint8))
+        and got[~number].float().isnan().all()
+    )
     torch.testing.assert_close(want.to("tpu").float().cpu(), want.float(), equal_nan=True)
 
 
@@ -98,11 +109,17 @@ def test_transformer_encoder_makes_zeros_of_padding(activation, hooked):
 
 
 def test_padded_batches_refuse_what_layers_do_not():
-    x, counts = torch.ones(2, 3, 4, device="tpu"), torch.tensor([[True, True, False], [True, False, False]], device="tpu")
+    x, counts = torch.ones(2, 3, 4, device="tpu"), torch.tensor(
+        [[True, True, False], [True, False, False]], device="tpu"
+    )
     batch = torch._nested_tensor_from_mask(x, counts)
     assert batch.to_padded_tensor(7.0).cpu().equal(torch.where(counts.cpu()[..., None], 1.0, 7.0).expand(2, 3, 4))
     with pytest.raises(NotImplementedError, match="of a batch with padding"):
         batch.sum()
-    for mask, says in ((counts.flip(1), "left-aligned"), (counts.int(), "ScalarType Bool, but got Int"), (counts[:, :2], "size should match")):
+    for mask, says in (
+        (counts.flip(1), "left-aligned"),
+        (counts.int(), "ScalarType Bool, but got Int"),
+        (counts[:, :2], "size should match"),
+    ):
         with pytest.raises(RuntimeError, match=says):
             torch._nested_tensor_from_mask(x, mask)

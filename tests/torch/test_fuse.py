@@ -77,14 +77,25 @@ def test_what_is_dropped_is_not_computed(dev):
 class Net(nn.Module):
     def __init__(self):
         super().__init__()
-        self.a, self.n, self.b, self.d = nn.Linear(8, 16, bias=False), nn.BatchNorm1d(16), nn.Linear(16, 3), nn.Dropout(0.2)
+        self.a, self.n, self.b, self.d = (
+            nn.Linear(8, 16, bias=False),
+            nn.BatchNorm1d(16),
+            nn.Linear(16, 3),
+            nn.Dropout(0.2),
+        )
 
     def forward(self, x):
         return self.b(self.d(F.gelu(self.n(self.a(x)))))
 
 
-@pytest.mark.parametrize("make", [lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9), lambda p: torch.optim.AdamW(p, lr=0.01),
-                                  lambda p: torch.optim.AdamW(p, lr=0.01, fused=True)])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9),
+        lambda p: torch.optim.AdamW(p, lr=0.01),
+        lambda p: torch.optim.AdamW(p, lr=0.01, fused=True),
+    ],
+)
 def test_a_training_step_is_one_execution_with_strict_values(dev, make):
     x, y = torch.randn(12, 8), torch.randint(0, 3, (12,))
 

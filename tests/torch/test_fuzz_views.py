@@ -1,5 +1,5 @@
-"""Random programs of views and in-place operators over a pool of tensors that share memory: whatever a program does, the
-device does as the CPU does, in values, sizes, strides, offsets, version counters and refusals.
+"""Random programs of views and in-place operators over a pool of tensors that share memory: whatever a program does,
+the device does as the CPU does, in values, sizes, strides, offsets, version counters and refusals.
 
 TORCH_TPU_FUZZ_PROGRAMS says how many programs are run (50 otherwise)."""
 import os
@@ -9,7 +9,17 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-DTYPES = [torch.float32, torch.float32, torch.int64, torch.int32, torch.uint8, torch.bool, torch.bfloat16, torch.float64, torch.complex64]
+DTYPES = [
+    torch.float32,
+    torch.float32,
+    torch.int64,
+    torch.int32,
+    torch.uint8,
+    torch.bool,
+    torch.bfloat16,
+    torch.float64,
+    torch.complex64,
+]
 SHAPES = [(4, 6), (2, 3, 4), (5,), (6, 1, 2), (3, 5), (), (2, 2, 2, 2), (0, 3)]
 STEPS = 20
 
@@ -79,7 +89,9 @@ def put_row(t, u, a, b):
 
 
 def put_rows(t, u, a, b):
-    t[torch.tensor([a % t.size(0), b % t.size(0)], device=t.device)] = t[torch.tensor([b % t.size(0)] * 2, device=t.device)]
+    t[torch.tensor([a % t.size(0), b % t.size(0)], device=t.device)] = t[
+        torch.tensor([b % t.size(0)] * 2, device=t.device)
+    ]
 
 
 def put_where(t, u, a, b):
@@ -112,7 +124,9 @@ WRITES = [
     lambda t, u, a, b: t.neg_(),
     lambda t, u, a, b: t.bitwise_xor_(5),
     lambda t, u, a, b: t.logical_not_(),
-    lambda t, u, a, b: t.numel() and 0 not in t.stride() and t.index_fill_(a % t.dim(), torch.tensor([0], device=t.device), b % 5),
+    lambda t, u, a, b: t.numel()
+    and 0 not in t.stride()
+    and t.index_fill_(a % t.dim(), torch.tensor([0], device=t.device), b % 5),
     lambda t, u, a, b: t.index_add_(0, torch.tensor([0, 0], device=t.device), t[:1].clone().expand(2, *t.shape[1:])),
     lambda t, u, a, b: t.scatter_(0, torch.zeros(t.shape, dtype=torch.long, device=t.device)[:1], a % 6),
     lambda t, u, a, b: t.dtype is torch.bool or t.cumsum_(a % t.dim()),
@@ -190,8 +204,13 @@ def no_denormals():
     torch.set_flush_denormal(False)
 
 
-@settings(max_examples=int(os.environ.get("TORCH_TPU_FUZZ_PROGRAMS", 50)), deadline=None, derandomize=True, database=None,
-          suppress_health_check=list(HealthCheck))
+@settings(
+    max_examples=int(os.environ.get("TORCH_TPU_FUZZ_PROGRAMS", 50)),
+    deadline=None,
+    derandomize=True,
+    database=None,
+    suppress_health_check=list(HealthCheck),
+)
 @given(programs)
 def test_random_programs(program):
     (want, cpu_did), (got, did) = run(program, "cpu"), run(program, "tpu")

@@ -1,4 +1,5 @@
-"""Sizes that grow or vary: one program serves all up to a capacity, and what lies behind the true size is never seen."""
+"""Sizes that grow or vary: one program serves all up to a capacity, and what lies behind the true size is never
+seen."""
 import random
 
 import pytest
@@ -64,21 +65,64 @@ def test_cache_grows_in_few_programs():
 
 
 ONE = [
-    lambda x, d: x.exp().log1p(), lambda x, d: x * 2 + 1, lambda x, d: 1 - x, lambda x, d: F.softmax(x, d),
-    lambda x, d: F.log_softmax(x, -1), lambda x, d: x.sum(d, keepdim=True), lambda x, d: x.mean(d), lambda x, d: x.mean(),
-    lambda x, d: x.amax(d), lambda x, d: x.max(d).values, lambda x, d: x.min(d).indices, lambda x, d: x.argmax(d),
-    lambda x, d: (x > 1).any(d), lambda x, d: (x > 0).all(), lambda x, d: x.cumsum(d), lambda x, d: x.logsumexp(d),
-    lambda x, d: F.layer_norm(x, x.shape[-1:]), lambda x, d: F.gelu(x), lambda x, d: x.transpose(0, -1).contiguous(),
-    lambda x, d: x.narrow(d, x.size(d) - 1, 1) * 3, lambda x, d: x.narrow(d, 1, 2) + 1, lambda x, d: x.narrow(d, 0, x.size(d) - 1).sum(d),
-    lambda x, d: x.unsqueeze(0).expand(3, *x.shape) + 1, lambda x, d: x.reshape(-1) + 1, lambda x, d: x.flip(d), lambda x, d: x.sort(d).values,
-    lambda x, d: x.var(d), lambda x, d: x.to(torch.float64).sum(), lambda x, d: x.triu(1) if x.dim() > 1 else x, lambda x, d: x.roll(1, d),
-    lambda x, d: torch.where(x > 1, x, torch.zeros((), device=x.device)), lambda x, d: x.masked_fill(x > 1, 0.0).sum(d),
-    lambda x, d: x.clone().add_(1), lambda x, d: torch.stack([x, x + 1]).sum(), lambda x, d: x[..., :1], lambda x, d: x[::2],
-    lambda x, d: x.flatten(), lambda x, d: torch.cat([x, x * 2], d), lambda x, d: torch.cat([x, x.narrow(d, 0, 1)], d), lambda x, d: x.prod(d),
-    lambda x, d: x.norm(), lambda x, d: x.squeeze(), lambda x, d: x.narrow(d, 2, x.size(d) - 2) * 2, lambda x, d: x.movedim(d, 0)[0], lambda x, d: x.bool(),
-    lambda x, d: x.new_zeros(x.shape) + x, lambda x, d: torch.zeros_like(x), lambda x, d: torch.full_like(x, 3).sum(), lambda x, d: x.repeat(*[2] * x.dim()),
-    lambda x, d: x.index_select(d, torch.tensor([1, 0], device=x.device)), lambda x, d: x.unfold(d, 2, 1), lambda x, d: x.nonzero(), lambda x, d: x[x > 1],
-    lambda x, d: x.view(torch.int32) + 1, lambda x, d: x.count_nonzero(), lambda x, d: x.std(), lambda x, d: F.pad(x, (1, 1)), lambda x, d: x.median(),
+    lambda x, d: x.exp().log1p(),
+    lambda x, d: x * 2 + 1,
+    lambda x, d: 1 - x,
+    lambda x, d: F.softmax(x, d),
+    lambda x, d: F.log_softmax(x, -1),
+    lambda x, d: x.sum(d, keepdim=True),
+    lambda x, d: x.mean(d),
+    lambda x, d: x.mean(),
+    lambda x, d: x.amax(d),
+    lambda x, d: x.max(d).values,
+    lambda x, d: x.min(d).indices,
+    lambda x, d: x.argmax(d),
+    lambda x, d: (x > 1).any(d),
+    lambda x, d: (x > 0).all(),
+    lambda x, d: x.cumsum(d),
+    lambda x, d: x.logsumexp(d),
+    lambda x, d: F.layer_norm(x, x.shape[-1:]),
+    lambda x, d: F.gelu(x),
+    lambda x, d: x.transpose(0, -1).contiguous(),
+    lambda x, d: x.narrow(d, x.size(d) - 1, 1) * 3,
+    lambda x, d: x.narrow(d, 1, 2) + 1,
+    lambda x, d: x.narrow(d, 0, x.size(d) - 1).sum(d),
+    lambda x, d: x.unsqueeze(0).expand(3, *x.shape) + 1,
+    lambda x, d: x.reshape(-1) + 1,
+    lambda x, d: x.flip(d),
+    lambda x, d: x.sort(d).values,
+    lambda x, d: x.var(d),
+    lambda x, d: x.to(torch.float64).sum(),
+    lambda x, d: x.triu(1) if x.dim() > 1 else x,
+    lambda x, d: x.roll(1, d),
+    lambda x, d: torch.where(x > 1, x, torch.zeros((), device=x.device)),
+    lambda x, d: x.masked_fill(x > 1, 0.0).sum(d),
+    lambda x, d: x.clone().add_(1),
+    lambda x, d: torch.stack([x, x + 1]).sum(),
+    lambda x, d: x[..., :1],
+    lambda x, d: x[::2],
+    lambda x, d: x.flatten(),
+    lambda x, d: torch.cat([x, x * 2], d),
+    lambda x, d: torch.cat([x, x.narrow(d, 0, 1)], d),
+    lambda x, d: x.prod(d),
+    lambda x, d: x.norm(),
+    lambda x, d: x.squeeze(),
+    lambda x, d: x.narrow(d, 2, x.size(d) - 2) * 2,
+    lambda x, d: x.movedim(d, 0)[0],
+    lambda x, d: x.bool(),
+    lambda x, d: x.new_zeros(x.shape) + x,
+    lambda x, d: torch.zeros_like(x),
+    lambda x, d: torch.full_like(x, 3).sum(),
+    lambda x, d: x.repeat(*[2] * x.dim()),
+    lambda x, d: x.index_select(d, torch.tensor([1, 0], device=x.device)),
+    lambda x, d: x.unfold(d, 2, 1),
+    lambda x, d: x.nonzero(),
+    lambda x, d: x[x > 1],
+    lambda x, d: x.view(torch.int32) + 1,
+    lambda x, d: x.count_nonzero(),
+    lambda x, d: x.std(),
+    lambda x, d: F.pad(x, (1, 1)),
+    lambda x, d: x.median(),
 ]
 
 
@@ -199,7 +243,9 @@ def test_decoding_from_a_prompt_takes_few_programs(prompt):
             x = embed[token]
             q, k, v = (x @ w for w in weights)
             keys, values = (k, v) if keys is None else (torch.cat([keys, k]), torch.cat([values, v]))
-            y = F.scaled_dot_product_attention(q[None, None], keys[None, None], values[None, None], is_causal=len(q) > 1)[0, 0]
+            y = F.scaled_dot_product_attention(
+                q[None, None], keys[None, None], values[None, None], is_causal=len(q) > 1
+            )[0, 0]
             token = ((x + y) @ embed.T).argmax(-1)[-1:]
             said.append(token)
         return torch.cat(said)
@@ -212,12 +258,15 @@ def test_decoding_from_a_prompt_takes_few_programs(prompt):
 @few
 @pytest.mark.parametrize("kind", ["gpt2", "llama"])
 def test_generate_with_a_dynamic_cache(kind):
-    """Transformers' own decoding: its tokens are the CPU's, and later tokens need no more programs than earlier ones."""
+    """Transformers' own decoding: its tokens are the CPU's, and later tokens need no more programs than earlier
+    ones."""
     transformers = pytest.importorskip("transformers")
     torch.manual_seed(0)
     small = {"vocab_size": 64, "bos_token_id": 1, "eos_token_id": 2}
     if kind == "gpt2":
-        model = transformers.GPT2LMHeadModel(transformers.GPT2Config(n_layer=1, n_embd=32, n_head=2, n_positions=64, **small))
+        model = transformers.GPT2LMHeadModel(
+            transformers.GPT2Config(n_layer=1, n_embd=32, n_head=2, n_positions=64, **small)
+        )
     else:
         sizes = {"hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}
         model = transformers.LlamaForCausalLM(transformers.LlamaConfig(**sizes, **small))
@@ -226,7 +275,12 @@ def test_generate_with_a_dynamic_cache(kind):
     def tokens(device, n):
         ids = torch.arange(5, 10, device=device)[None]
         return model.to(device).generate(
-            ids, attention_mask=torch.ones_like(ids), max_new_tokens=n, min_new_tokens=n, do_sample=False, pad_token_id=0
+            ids,
+            attention_mask=torch.ones_like(ids),
+            max_new_tokens=n,
+            min_new_tokens=n,
+            do_sample=False,
+            pad_token_id=0,
         )
 
     want = tokens("cpu", 30)

@@ -95,10 +95,17 @@ SEGMENTS = torch.arange(128, dtype=torch.int32) ** 2 // 1100
 CASES = {
     "softmax": (softmax, lambda x: x.softmax(1), arguments((64, 256))),
     "layer_norm": (layer_norm, lambda x, w, b: F.layer_norm(x, (256,), w, b), arguments((64, 256), 256, 256)),
-    "linear_gelu": (linear_gelu, lambda x, w, b: F.gelu(x @ w + b, approximate="tanh"), arguments((256, 128), (128, 256), 256)),
+    "linear_gelu": (
+        linear_gelu,
+        lambda x, w, b: F.gelu(x @ w + b, approximate="tanh"),
+        arguments((256, 128), (128, 256), 256),
+    ),
     "attention": (attention, F.scaled_dot_product_attention, arguments(*[(2, 256, 128)] * 3)),
-    "segmented_sum": (segmented_sum, lambda x, i, like: torch.zeros(16, 128).index_add(0, i, x),
-                      [arguments((128, 128))[0], SEGMENTS, torch.zeros(16, 128)]),
+    "segmented_sum": (
+        segmented_sum,
+        lambda x, i, like: torch.zeros(16, 128).index_add(0, i, x),
+        [arguments((128, 128))[0], SEGMENTS, torch.zeros(16, 128)],
+    ),
 }
 
 

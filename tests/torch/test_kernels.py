@@ -108,7 +108,9 @@ def test_text_for_each_signature():
         assert isinstance(x, Spec) and isinstance(n, int)
         t = f"tensor<{'x'.join(map(str, x.shape))}xf32>"
         lines = [f"%{i + 1} = stablehlo.add %{i}, %a : {t}" for i in range(n)]
-        return "\n".join([f"func.func @f(%a: {t}) -> {t} {{", f"%0 = stablehlo.negate %a : {t}", *lines, f"return %{n} : {t}", "}"])
+        return "\n".join(
+            [f"func.func @f(%a: {t}) -> {t} {{", f"%0 = stablehlo.negate %a : {t}", *lines, f"return %{n} : {t}", "}"]
+        )
 
     op = stablehlo_op(unique(), text, schema="(Tensor x, int n) -> Tensor")
     for shape, n in ((5, 3), 1), ((2, 3, 4), 3):
@@ -138,7 +140,10 @@ with torch_tpu.set_eager_mode("strict"):
     print(op(torch.ones(4, 3, device="tpu"), torch.ones(4, 3, device="tpu")).sum().item())
 print(torch_tpu.counters()["compiles"])"""
     env = {**os.environ, "TORCH_TPU_CACHE_DIR": str(tmp_path)}
-    runs = [subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True).stdout.split() for _ in range(2)]
+    runs = [
+        subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True).stdout.split()
+        for _ in range(2)
+    ]
     assert [r[0] for r in runs] == ["24.0", "24.0"] and runs[1][1] == "0" != runs[0][1]
 
 
@@ -167,7 +172,9 @@ def test_wrong_text(text):
 
 def test_wrong_calls(square_add):
     x = torch.ones(4, 3, device="tpu")
-    with pytest.raises(ValueError, match=r"test_kernels::square_add: expected argument 0 of float32\[4, 3\], got float32\[3, 3\]"):
+    with pytest.raises(
+        ValueError, match=r"test_kernels::square_add: expected argument 0 of float32\[4, 3\], got float32\[3, 3\]"
+    ):
         square_add(x[:3], x)
     with pytest.raises(ValueError, match=r"expected argument 1 of float32\[4, 3\], got int32\[4, 3\]"):
         square_add(x, x.int())
@@ -180,8 +187,11 @@ def test_wrong_calls(square_add):
 
 
 def test_what_the_compiler_refuses_is_raised():
-    op = stablehlo_op(unique(), "func.func @f(%a: tensor<2xf32>) -> tensor<2xf32> {\n %0 = stablehlo.nothing %a : tensor<2xf32>\n"
-                                " return %0 : tensor<2xf32>\n}")
+    op = stablehlo_op(
+        unique(),
+        "func.func @f(%a: tensor<2xf32>) -> tensor<2xf32> {\n %0 = stablehlo.nothing %a : tensor<2xf32>\n"
+        " return %0 : tensor<2xf32>\n}",
+    )
     with torch_tpu.set_eager_mode("strict"), pytest.raises(RuntimeError, match="stablehlo.nothing"):
         op(torch.ones(2, device="tpu"))
 

@@ -1,4 +1,5 @@
-"""Factorisations and what is solved by them: against torch's CPU in values, strides, info, pivots and words, and natively."""
+"""Factorisations and what is solved by them: against torch's CPU in values, strides, info, pivots and words, and
+natively."""
 import pytest
 import torch
 
@@ -6,7 +7,12 @@ L = torch.linalg
 F, C = torch.float32, torch.complex128
 SQUARE = [((3, 2, 4, 4), F), ((4, 4), C), ((0, 3, 3), F), ((0, 0), F), ((70, 70), F)]
 OBLONG = [((5, 3), C), ((2, 4, 7), F), ((0, 4), F), ((4, 0), F), ((0, 3, 2), F), ((80, 70), F)]
-TOLERANCE = {torch.float32: (2e-3, 2e-4), torch.complex64: (2e-3, 1e-4), torch.float64: (1e-8, 1e-9), torch.complex128: (1e-8, 1e-9)}
+TOLERANCE = {
+    torch.float32: (2e-3, 2e-4),
+    torch.complex64: (2e-3, 1e-4),
+    torch.float64: (1e-8, 1e-9),
+    torch.complex128: (1e-8, 1e-9),
+}
 square = pytest.mark.parametrize("shape, dtype", SQUARE, ids=str)
 oblong = pytest.mark.parametrize("shape, dtype", OBLONG, ids=str)
 dtypes = pytest.mark.parametrize("dtype", [F, C], ids=str)
@@ -182,7 +188,11 @@ def test_qr_of_what_needs_no_reflection_or_scaling():
 
 
 # ---- LDL ----
-@pytest.mark.parametrize("shape, dtype, hermitian", [((20, 9, 9), F, False), ((20, 9, 9), torch.complex64, True), ((5, 5), C, False), ((0, 3, 3), F, False)], ids=str)
+@pytest.mark.parametrize(
+    "shape, dtype, hermitian",
+    [((20, 9, 9), F, False), ((20, 9, 9), torch.complex64, True), ((5, 5), C, False), ((0, 3, 3), F, False)],
+    ids=str,
+)
 def test_ldl(shape, dtype, hermitian):
     a = torch.randn(shape, dtype=dtype)
     a = a + (a.mH if hermitian else a.mT)
@@ -218,14 +228,29 @@ def test_lstsq_of_deficient_rank(driver):
 def test_lstsq_broadcasts_and_refuses():
     same(L.lstsq, torch.randn(5, 1, 3, 2), torch.randn(5, 2, 3, 4))
     x, y = torch.randn(2, 3, 2), torch.randn(2, 3, 4)
-    for a, b, driver in [(x[0, 0], y[0], None), (x[0], y[0, 0], None), (x, y[0], None), (x, y[:, 0], None), (x, y.double(), None),
-                         (x, torch.randn(5, 3, 4), None), (x, y, "foo"), (x, y[:, :2], None)]:
+    for a, b, driver in [
+        (x[0, 0], y[0], None),
+        (x[0], y[0, 0], None),
+        (x, y[0], None),
+        (x, y[:, 0], None),
+        (x, y.double(), None),
+        (x, torch.randn(5, 3, 4), None),
+        (x, y, "foo"),
+        (x, y[:, :2], None),
+    ]:
         same_error(lambda to: L.lstsq(to(a), to(b), driver=driver))
 
 
 def test_lstsq_fills_out():
-    outs = [[torch.empty(0, device=d), torch.empty(0, device=d), torch.empty(0, device=d, dtype=torch.int64), torch.empty(0, device=d)]
-            for d in ("cpu", "tpu")]
+    outs = [
+        [
+            torch.empty(0, device=d),
+            torch.empty(0, device=d),
+            torch.empty(0, device=d, dtype=torch.int64),
+            torch.empty(0, device=d),
+        ]
+        for d in ("cpu", "tpu")
+    ]
     a, b = torch.randn(2, 5, 3), torch.randn(2, 5, 4)
     expected = L.lstsq(a, b, driver="gels", out=tuple(outs[0]))
     got = L.lstsq(a.to("tpu"), b.to("tpu"), driver="gels", out=tuple(outs[1]))
@@ -237,8 +262,14 @@ def test_lstsq_fills_out():
 # ---- errors ----
 def test_errors_that_values_tell():
     zero, minus = torch.zeros(2, 2), -torch.eye(2)
-    for fn in [L.inv, L.lu_factor, lambda a: L.solve(a, a), lambda a: L.inv_ex(a, check_errors=True), lambda a: L.solve_ex(a, a, check_errors=True),
-               lambda a: L.lu_factor_ex(a, check_errors=True)]:
+    for fn in [
+        L.inv,
+        L.lu_factor,
+        lambda a: L.solve(a, a),
+        lambda a: L.inv_ex(a, check_errors=True),
+        lambda a: L.solve_ex(a, a, check_errors=True),
+        lambda a: L.lu_factor_ex(a, check_errors=True),
+    ]:
         same_error(lambda to: fn(to(zero)))
         same_error(lambda to: fn(to(zero.expand(3, 2, 2))))
     same_error(lambda to: L.cholesky(to(minus)))
@@ -248,17 +279,36 @@ def test_errors_that_values_tell():
 
 def test_errors_that_shapes_and_dtypes_tell():
     r = torch.randn
-    for fn in [lambda to: L.lu(to(r(3, 3)), pivot=False), lambda to: L.qr(to(r(3, 3)), "foo"), lambda to: torch.geqrf(to(r(3))),
-               lambda to: L.inv(to(r(3, 2))), lambda to: L.cholesky(to(torch.eye(3).bfloat16())), lambda to: L.qr(to(r(3, 3).half())),
-               lambda to: L.solve(to(r(3, 3)), to(r(4))), lambda to: torch.cholesky_solve(to(r(3, 3)), to(r(2, 2)))]:
+    for fn in [
+        lambda to: L.lu(to(r(3, 3)), pivot=False),
+        lambda to: L.qr(to(r(3, 3)), "foo"),
+        lambda to: torch.geqrf(to(r(3))),
+        lambda to: L.inv(to(r(3, 2))),
+        lambda to: L.cholesky(to(torch.eye(3).bfloat16())),
+        lambda to: L.qr(to(r(3, 3).half())),
+        lambda to: L.solve(to(r(3, 3)), to(r(4))),
+        lambda to: torch.cholesky_solve(to(r(3, 3)), to(r(2, 2))),
+    ]:
         same_error(fn)
 
 
 # ---- gradients ----
-@pytest.mark.parametrize("fn", [L.inv, L.det, lambda a: L.slogdet(a)[1], lambda a: L.cholesky(a @ a.mT + 4 * torch.eye(4, device=a.device)),
-                                lambda a: L.qr(a)[1], lambda a: L.lu(a)[2], lambda a: L.solve(a, a.sum(-1)), lambda a: L.solve(a, a @ a),
-                                lambda a: L.lu_factor(a)[0], lambda a: L.solve_triangular(a, a, upper=True)],
-                         ids=["inv", "det", "slogdet", "cholesky", "qr", "lu", "solve vector", "solve", "lu_factor", "solve_triangular"])
+@pytest.mark.parametrize(
+    "fn",
+    [
+        L.inv,
+        L.det,
+        lambda a: L.slogdet(a)[1],
+        lambda a: L.cholesky(a @ a.mT + 4 * torch.eye(4, device=a.device)),
+        lambda a: L.qr(a)[1],
+        lambda a: L.lu(a)[2],
+        lambda a: L.solve(a, a.sum(-1)),
+        lambda a: L.solve(a, a @ a),
+        lambda a: L.lu_factor(a)[0],
+        lambda a: L.solve_triangular(a, a, upper=True),
+    ],
+    ids=["inv", "det", "slogdet", "cholesky", "qr", "lu", "solve vector", "solve", "lu_factor", "solve_triangular"],
+)
 def test_gradients(fn):
     a = matrix(2, 4, 4)
     grads = []
@@ -302,7 +352,11 @@ def test_svd_completes_bases_of_less_rank(native):
     torch.testing.assert_close((u * s) @ vh[:4], a)
 
 
-@pytest.mark.parametrize("rows", [[[float("inf"), 1], [1, 1]], [[1, 0], [0, float("inf")]], [[4, 2, 0], [2, float("inf"), 1], [0, 1, 3]]], ids=str)
+@pytest.mark.parametrize(
+    "rows",
+    [[[float("inf"), 1], [1, 1]], [[1, 0], [0, float("inf")]], [[4, 2, 0], [2, float("inf"), 1], [0, 1, 3]]],
+    ids=str,
+)
 def test_cholesky_of_what_is_infinite(native, rows):
     a = torch.tensor(rows, dtype=torch.float32)
     assert L.cholesky_ex(a.to("tpu")).info.item() == L.cholesky_ex(a).info.item()
@@ -311,11 +365,24 @@ def test_cholesky_of_what_is_infinite(native, rows):
 def test_outs_that_grow_have_the_strides_of_results(native):
     a, b, kept = matrix(2, 4, 4), torch.randn(2, 4, 3), []
     symmetric, (packed, tau) = a @ a.mT, torch.geqrf(a)
-    calls = [(L.qr, (a,), 2), (L.eigh, (symmetric,), 2), (L.lu_factor, (a,), 2), (L.ldl_factor, (symmetric,), 2), (L.householder_product, (packed, tau), 1),
-             (torch.cholesky_inverse, (L.cholesky(symmetric),), 1), (torch.ormqr, (packed, tau, b), 1), (torch.lu_solve, (b, *L.lu_factor(a)), 1)]
+    calls = [
+        (L.qr, (a,), 2),
+        (L.eigh, (symmetric,), 2),
+        (L.lu_factor, (a,), 2),
+        (L.ldl_factor, (symmetric,), 2),
+        (L.householder_product, (packed, tau), 1),
+        (torch.cholesky_inverse, (L.cholesky(symmetric),), 1),
+        (torch.ormqr, (packed, tau, b), 1),
+        (torch.lu_solve, (b, *L.lu_factor(a)), 1),
+    ]
     for fn, args, n in calls:
         for device in ("cpu", "tpu"):
-            outs = [torch.empty(0, device=device, dtype=torch.int32 if k and fn in (L.lu_factor, L.ldl_factor) else torch.float32) for k in range(n)]
+            outs = [
+                torch.empty(
+                    0, device=device, dtype=torch.int32 if k and fn in (L.lu_factor, L.ldl_factor) else torch.float32
+                )
+                for k in range(n)
+            ]
             fn(*(x.to(device) for x in args), out=outs[0] if n == 1 else tuple(outs))
             kept.append([o.stride() for o in outs])
         assert kept[-1] == kept[-2], fn.__name__

@@ -23,7 +23,15 @@ def test_multilabel_margin_loss(dev, shape, reduction):
     def loss(x, t):
         return nn.functional.multilabel_margin_loss(x, t, reduction=reduction)
 
-    targets = torch.tensor([[3, 0, -1, 5, 1, 2, 0], [-1, 1, 2, 3, 4, 5, 6], [6, 6, 2, -1, 2, -1, 0], [0, 1, 2, 3, 4, 5, 6], [4, 4, 4, -1, 0, 0, 0]])
+    targets = torch.tensor(
+        [
+            [3, 0, -1, 5, 1, 2, 0],
+            [-1, 1, 2, 3, 4, 5, 6],
+            [6, 6, 2, -1, 2, -1, 0],
+            [0, 1, 2, 3, 4, 5, 6],
+            [4, 4, 4, -1, 0, 0, 0],
+        ]
+    )
     t = targets if shape == (5, 7) else targets[0] if shape == (7,) else torch.zeros(1, 1, dtype=torch.int64)
     same_gradients(dev, loss, torch.randn(shape), t)
 

@@ -1,4 +1,5 @@
-"""Device memory: numbers by device, who holds it, what happens when it is full, and that programs take over dead memory."""
+"""Device memory: numbers by device, who holds it, what happens when it is full, and that programs take over dead
+memory."""
 import gc
 import json
 import pathlib
@@ -42,7 +43,11 @@ def cpu_peak(step, tmp_path):
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as p:
         step()
     p.export_chrome_trace(str(tmp_path / "trace.json"))
-    events = [e["args"] for e in json.loads((tmp_path / "trace.json").read_text())["traceEvents"] if e.get("name") == "[memory]"]
+    events = [
+        e["args"]
+        for e in json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+        if e.get("name") == "[memory]"
+    ]
     events = [e for e in events if e["Device Type"] == 0]
     start = events[0]["Total Allocated"] - events[0]["Bytes"]
     return max(e["Total Allocated"] for e in events) - start
@@ -61,19 +66,30 @@ def cnn():
     def block(i, o):
         return nn.Conv2d(i, o, 3, padding=1), nn.BatchNorm2d(o), nn.ReLU()
 
-    layers = *block(3, 8), *block(8, 16), nn.MaxPool2d(2), *block(16, 16), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(16, 10)
+    layers = (
+        *block(3, 8),
+        *block(8, 16),
+        nn.MaxPool2d(2),
+        *block(16, 16),
+        nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(),
+        nn.Linear(16, 10),
+    )
     return nn.Sequential(*layers), torch.randn(8, 3, 24, 24), torch.randint(0, 10, (8,))
 
 
 def limit(kind, mode):
-    """What a step may take, in parts of what it takes on the CPU. 1.1 is the aim: where XLA's CPU client sees a whole step, it keeps GELU's
-    erf for the backward, and copies of what goes through convolutions, which it computes channels last."""
+    """What a step may take, in parts of what it takes on the CPU. 1.1 is the aim: where XLA's CPU client sees a whole
+    step, it keeps GELU's erf for the backward, and copies of what goes through convolutions, which it computes channels
+    last."""
     return 1.1 if mode == "strict" else 1.7 if kind is cnn else 1.25
 
 
 @pytest.mark.strict("chooses modes")
 @pytest.mark.parametrize("mode", ["strict", "fuse", "compiled"])
-@pytest.mark.parametrize("kind, optimizer", [(transformer, "SGD"), (transformer, "AdamW"), (gpt, "AdamW"), (cnn, "AdamW")])
+@pytest.mark.parametrize(
+    "kind, optimizer", [(transformer, "SGD"), (transformer, "AdamW"), (gpt, "AdamW"), (cnn, "AdamW")]
+)
 def test_a_train_step_takes_no_more_than_on_the_cpu(kind, optimizer, mode, tmp_path):
     def trainer(device):
         torch.manual_seed(0)
@@ -140,8 +156,12 @@ print((big + 1).sum().item(), issubclass(torch.OutOfMemoryError, RuntimeError), 
     status, out, err = python(code, TORCH_TPU_TRACE_STACKS="1")
     assert status == 0, err
     lines = out.splitlines()
-    assert lines[0] == "TPU out of memory. Tried to allocate 4.00 MiB on tpu:0, of which this process may use 3.00 MiB", out
-    assert lines[1].startswith("  in use: 1.00 MiB in 2 buffers, at the peak ") and lines[1].endswith("the largest:"), out
+    assert (
+        lines[0] == "TPU out of memory. Tried to allocate 4.00 MiB on tpu:0, of which this process may use 3.00 MiB"
+    ), out
+    assert lines[1].startswith("  in use: 1.00 MiB in 2 buffers, at the peak ") and lines[1].endswith(
+        "the largest:"
+    ), out
     assert lines[2] == "    1.00 MiB float32[256, 1024] made by mul.Tensor at <string>:4 in make", out
     assert lines[3] == "    0.00 MiB int8[16] made by add.Tensor at <string>:6 in <module>", out
     assert "in repeat" in lines[4] and lines[4].endswith("at <string>:9 in <module>"), out
@@ -180,8 +200,15 @@ assert x.data_ptr() in [g["address"] for g in s] and "largest:" in torch.tpu.mem
     status, out, err = python(code, TORCH_TPU_TRACE_STACKS="1")
     assert status == 0, err
     block = json.loads(out.splitlines()[0].rsplit(" ", 2)[0])
-    assert block["size"] == 60 and block["shape"] == [3, 5] and block["dtype"] == "float32" and block["state"] == "active_allocated"
-    assert block["operator"] == "add.Tensor" and block["frames"] == [{"filename": "<string>", "line": 4, "name": "work"}]
+    assert (
+        block["size"] == 60
+        and block["shape"] == [3, 5]
+        and block["dtype"] == "float32"
+        and block["state"] == "active_allocated"
+    )
+    assert block["operator"] == "add.Tensor" and block["frames"] == [
+        {"filename": "<string>", "line": 4, "name": "work"}
+    ]
     assert out.splitlines()[0].endswith("2 True")
 
 
@@ -200,7 +227,8 @@ def test_a_fused_window_takes_the_memory_of_inputs_that_are_dropped(dtype):
         for _ in range(4):
             values.append(step())
             torch_tpu._C.fuse_wait(False)
-        assert peak_of(lambda: values.append(step())) <= state[0].nbytes + 1000  # XLA holds one of them twice while it runs
+        # XLA holds one of them twice while it runs
+        assert peak_of(lambda: values.append(step())) <= state[0].nbytes + 1000
         keeper = list(state)  # the same window, but its inputs are somebody's
         values.append(step())
         assert torch.equal(keeper[1].cpu(), torch.full((64, 1024), 5, dtype=dtype)) and values == [1, 2, 3, 4, 5, 6]

@@ -11,7 +11,9 @@ LAST = {4: torch.channels_last, 5: torch.channels_last_3d}
 def strides(fn, tensors, device):
     mine = [t.to(device).requires_grad_() for t in tensors]
     y = fn(*mine)
-    return [y.stride()] + [None if g is None else g.stride() for g in torch.autograd.grad(y, mine, torch.ones_like(y), allow_unused=True)]
+    return [y.stride()] + [
+        None if g is None else g.stride() for g in torch.autograd.grad(y, mine, torch.ones_like(y), allow_unused=True)
+    ]
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
@@ -25,15 +27,24 @@ def test_convolution(dev, dims, transposed, dtype):
         if w_last:
             w = w.contiguous(memory_format=LAST[dims + 2])
         got, want = (strides(getattr(F, name), [x, w], d) for d in (dev, "cpu"))
-        n = 1 if dims == 3 else 3  # for volumes the CPU asks how many threads it has, and autograd's threads may have others
+        # for volumes the CPU asks how many threads it has, and autograd's threads may have others
+        n = 1 if dims == 3 else 3
         assert got[:n] == want[:n], (batch, x_last, w_last)
 
 
 def test_what_follows_convolutions(dev):
     x = torch.randn(2, 4, 6, 6).contiguous(memory_format=torch.channels_last)
-    for fn in (lambda x: F.max_pool2d(x, 2), lambda x: F.avg_pool2d(x, 3, 1), lambda x: F.adaptive_avg_pool2d(x, 3), lambda x: F.batch_norm(x, None, None, training=True),
-               lambda x: F.interpolate(x, scale_factor=2), lambda x: F.interpolate(x, (5, 7), mode="bilinear"), lambda x: torch.cat([x, x], 1), lambda x: x.relu() + 1,
-               lambda x: F.silu(x).clone()):
+    for fn in (
+        lambda x: F.max_pool2d(x, 2),
+        lambda x: F.avg_pool2d(x, 3, 1),
+        lambda x: F.adaptive_avg_pool2d(x, 3),
+        lambda x: F.batch_norm(x, None, None, training=True),
+        lambda x: F.interpolate(x, scale_factor=2),
+        lambda x: F.interpolate(x, (5, 7), mode="bilinear"),
+        lambda x: torch.cat([x, x], 1),
+        lambda x: x.relu() + 1,
+        lambda x: F.silu(x).clone(),
+    ):
         assert strides(fn, [x], dev) == strides(fn, [x], "cpu")
 
 
@@ -45,7 +56,10 @@ def test_unpooling(dev):
 
 def test_cat_and_conjugates_into_outs_that_grow(dev):
     x = torch.randn(2, 3, 4, 4).contiguous(memory_format=torch.channels_last)
-    for fn, t in ((lambda t, out: torch.cat([t, t], 1, out=out), x), (lambda t, out: torch.conj_physical(t, out=out), x.to(torch.complex64))):
+    for fn, t in (
+        (lambda t, out: torch.cat([t, t], 1, out=out), x),
+        (lambda t, out: torch.conj_physical(t, out=out), x.to(torch.complex64)),
+    ):
         outs = [torch.empty(0, dtype=t.dtype, device=device) for device in ("cpu", dev)]
         for out in outs:
             fn(t.to(out.device), out)
@@ -57,7 +71,13 @@ def test_gradients_of_group_norm(dev):
     x = torch.randn(2, 4, 3, 3).contiguous(memory_format=torch.channels_last)
 
     def gradients(device):
-        args = (x.to(device), x.to(device), torch.zeros(2, 2, device=device), torch.ones(2, 2, device=device), torch.ones(4, device=device))
+        args = (
+            x.to(device),
+            x.to(device),
+            torch.zeros(2, 2, device=device),
+            torch.ones(2, 2, device=device),
+            torch.ones(4, device=device),
+        )
         return [g.stride() for g in torch.ops.aten.native_group_norm_backward(*args, 2, 4, 9, 2, [True, True, True])]
 
     assert gradients(dev) == gradients("cpu")

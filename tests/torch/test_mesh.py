@@ -5,17 +5,29 @@ import pytest
 import torch
 from torch_tpu.distributed.mesh import hops, layout
 
-SHAPES = {"v5e:4x8": [(32,), (4, 8), (8, 4), (2, 16)], "v5e:16x16": [(256,), (16, 16), (8, 32), (4, 4, 16)],
-          "v6e:8x16": [(128,), (8, 16), (16, 8), (4, 32), (2, 8, 8)], "v5p:4x4x8": [(128,), (16, 8), (4, 32), (4, 4, 8)],
-          "v5p:8x8x16": [(1024,), (64, 16), (8, 128), (4, 16, 16)], "tpu7x:16x16x32": [(16384,), (64, 256), (8, 16, 128)]}
+SHAPES = {
+    "v5e:4x8": [(32,), (4, 8), (8, 4), (2, 16)],
+    "v5e:16x16": [(256,), (16, 16), (8, 32), (4, 4, 16)],
+    "v6e:8x16": [(128,), (8, 16), (16, 8), (4, 32), (2, 8, 8)],
+    "v5p:4x4x8": [(128,), (16, 8), (4, 32), (4, 4, 8)],
+    "v5p:8x8x16": [(1024,), (64, 16), (8, 128), (4, 16, 16)],
+    "tpu7x:16x16x32": [(16384,), (64, 256), (8, 16, 128)],
+}
 
 
 class Device:
     """What JAX looks at."""
 
     def __init__(self, d, kind):
-        self.id, self.coords, self.core_on_chip, self.process_index, self.device_kind, self.platform, self.slice_index = (
-            d.id, d.coords, d.core, d.process, kind, "tpu", 0)
+        (
+            self.id,
+            self.coords,
+            self.core_on_chip,
+            self.process_index,
+            self.device_kind,
+            self.platform,
+            self.slice_index,
+        ) = (d.id, d.coords, d.core, d.process, kind, "tpu", 0)
 
 
 def jax_layout(t, shape):
@@ -24,7 +36,9 @@ def jax_layout(t, shape):
     rank = {d.id: r for r, d in enumerate(t.devices)}
     for split in (False, True):
         try:
-            devices = mesh_utils.create_device_mesh(shape, [Device(d, t.kind) for d in t.devices], allow_split_physical_axes=split)
+            devices = mesh_utils.create_device_mesh(
+                shape, [Device(d, t.kind) for d in t.devices], allow_split_physical_axes=split
+            )
             return torch.tensor([rank[d.id] for d in devices.flat]).view(shape)
         except (NotImplementedError, ValueError, AssertionError):
             continue
@@ -60,8 +74,16 @@ def test_what_does_not_fit_is_refused():
 
 
 def test_hosts_as_the_machine_names_them():
-    arguments = torch.tpu.distributed.launch_arguments({"TPU_WORKER_HOSTNAMES": "a.svc,b.svc", "TPU_WORKER_ID": "1", "TPU_CHIPS_PER_HOST_BOUNDS": "2,2,1"})
-    assert arguments == ["--nnodes=2", "--node-rank=1", "--nproc-per-node=4", "--master-addr=a.svc", "--master-port=29400"]
+    arguments = torch.tpu.distributed.launch_arguments(
+        {"TPU_WORKER_HOSTNAMES": "a.svc,b.svc", "TPU_WORKER_ID": "1", "TPU_CHIPS_PER_HOST_BOUNDS": "2,2,1"}
+    )
+    assert arguments == [
+        "--nnodes=2",
+        "--node-rank=1",
+        "--nproc-per-node=4",
+        "--master-addr=a.svc",
+        "--master-port=29400",
+    ]
     assert "--nnodes=1" in torch.tpu.distributed.launch_arguments({})
     with pytest.raises(ValueError, match="TPU_WORKER_ID is 2"):
         torch.tpu.distributed.launch_arguments({"TPU_WORKER_HOSTNAMES": "a,b", "TPU_WORKER_ID": "2"})

@@ -19,8 +19,13 @@ def strict():
 
 
 def test_names():
-    assert torch_tpu.eager_mode == "strict" and torch_tpu.eager_mode is Mode.STRICT and str(Mode.DEFER_AND_FUSE) == "fuse"
-    assert execution_mode.EagerMode is Mode and execution_mode.set_eager_mode is torch.tpu.set_eager_mode is torch_tpu.set_eager_mode
+    assert (
+        torch_tpu.eager_mode == "strict" and torch_tpu.eager_mode is Mode.STRICT and str(Mode.DEFER_AND_FUSE) == "fuse"
+    )
+    assert (
+        execution_mode.EagerMode is Mode
+        and execution_mode.set_eager_mode is torch.tpu.set_eager_mode is torch_tpu.set_eager_mode
+    )
     for mode in ("debug", "fuse", Mode.STRICT):
         torch_tpu.set_eager_mode(mode)
         assert torch_tpu.eager_mode == execution_mode.eager_mode == mode
@@ -84,8 +89,13 @@ def test_backward_runs_in_the_mode_of_its_context():
 def test_the_environment_says_how_a_process_begins(python):
     code = "import torch, torch_tpu; print(torch_tpu.eager_mode)"
     none = dict(TORCH_TPU_EAGER_MODE=None, TORCH_TPU_DEFER_AND_FUSE=None)
-    for env, mode in (({}, "strict"), ({"TORCH_TPU_EAGER_MODE": "debug"}, "debug"), ({"TORCH_TPU_DEFER_AND_FUSE": "1"}, "fuse"),
-                      ({"TORCH_TPU_DEFER_AND_FUSE": "0"}, "strict"), ({"TORCH_TPU_DEFER_AND_FUSE": "1", "TORCH_TPU_EAGER_MODE": "strict"}, "strict")):
+    for env, mode in (
+        ({}, "strict"),
+        ({"TORCH_TPU_EAGER_MODE": "debug"}, "debug"),
+        ({"TORCH_TPU_DEFER_AND_FUSE": "1"}, "fuse"),
+        ({"TORCH_TPU_DEFER_AND_FUSE": "0"}, "strict"),
+        ({"TORCH_TPU_DEFER_AND_FUSE": "1", "TORCH_TPU_EAGER_MODE": "strict"}, "strict"),
+    ):
         assert python(code, **{**none, **env}) == (0, mode + "\n", ""), env
     late = "import torch, os; os.environ['TORCH_TPU_{}'] = '{}'; torch.ones(1, device='tpu'); import torch_tpu; print(torch_tpu.eager_mode)"
     assert python(late.format("DEFER_AND_FUSE", 1), **none) == (0, "fuse\n", "")
@@ -103,7 +113,9 @@ except IndexError as e: print(e)
 """
     env = {"TORCH_TPU_EAGER_MODE": mode}
     assert python(code, TORCH_TPU_ENABLE_DEBUG_CHECKS="0", **env)[1] == "[0.0, 2.0]\n"
-    assert python(code, TORCH_TPU_ENABLE_DEBUG_CHECKS="1", **env)[1].startswith("index 9 is out of bounds for dimension 0 with size 3")
+    assert python(code, TORCH_TPU_ENABLE_DEBUG_CHECKS="1", **env)[1].startswith(
+        "index 9 is out of bounds for dimension 0 with size 3"
+    )
     assert python(code, TORCH_TPU_LAUNCH_BLOCKING="1", **env)[1] == "[0.0, 2.0]\n"
 
 

@@ -54,7 +54,9 @@ def test_random_streams_are_the_same_numbers(mode):
 
 
 @pytest.mark.parametrize("mode", OTHERS)
-@pytest.mark.parametrize("options", [{}, {"checkpointed": True}, {"accumulate": 2}, {"autocast": torch.bfloat16}], ids=str)
+@pytest.mark.parametrize(
+    "options", [{}, {"checkpointed": True}, {"accumulate": 2}, {"autocast": torch.bfloat16}], ids=str
+)
 def test_training_with_dropout(mode, options):
     agree(lambda: test_gpt.train("tpu", 6, {"foreach": True}, dropout=0.1, **options), mode)
 
@@ -71,9 +73,20 @@ def test_in_place_writes_and_views(mode):
             y = y.t().contiguous().view(4, 6)
             y[y > 20] = -1.0
             x, y = y, x
-        counts = torch.zeros(5, dtype=torch.long, device="tpu").index_add_(0, torch.tensor([1, 1, 3], device="tpu"),
-                                                                           torch.ones(3, dtype=torch.long, device="tpu"))
-        return [x, y, z, counts, x.sum(0), torch.cat([y, z.t()]), x.max(1).indices, x.nonzero(), torch.stack([z, z]).cumsum(0)]
+        counts = torch.zeros(5, dtype=torch.long, device="tpu").index_add_(
+            0, torch.tensor([1, 1, 3], device="tpu"), torch.ones(3, dtype=torch.long, device="tpu")
+        )
+        return [
+            x,
+            y,
+            z,
+            counts,
+            x.sum(0),
+            torch.cat([y, z.t()]),
+            x.max(1).indices,
+            x.nonzero(),
+            torch.stack([z, z]).cumsum(0),
+        ]
 
     agree(program, mode)
 
@@ -81,7 +94,9 @@ def test_in_place_writes_and_views(mode):
 @pytest.mark.parametrize("mode", OTHERS)
 def test_convolutions_and_buffers(mode):
     def program():
-        m = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.LazyLinear(5)).to("tpu")
+        m = nn.Sequential(
+            nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.LazyLinear(5)
+        ).to("tpu")
         o = torch.optim.SGD(m.parameters(), lr=0.1, momentum=0.9, nesterov=True)
         x, y, losses = torch.randn(6, 3, 8, 8, device="tpu"), torch.randint(0, 5, (6,), device="tpu"), []
         for _ in range(4):

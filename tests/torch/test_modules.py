@@ -33,7 +33,10 @@ def test_moving_moves_gradients_and_buffers(dev):
     m = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3))
     m(torch.randn(4, 2)).sum().backward()
     m.to(dev)
-    assert all(t.device.type == torch.device(dev).type for t in [*m.parameters(), *m.buffers(), *(p.grad for p in m.parameters())])
+    assert all(
+        t.device.type == torch.device(dev).type
+        for t in [*m.parameters(), *m.buffers(), *(p.grad for p in m.parameters())]
+    )
     m.to(torch.bfloat16)
     assert m[0].weight.dtype == torch.bfloat16 and m[1].num_batches_tracked.dtype == torch.int64
 
@@ -51,15 +54,26 @@ def test_batch_norm_statistics(dev):
 
 
 LAYERS = {
-    "linear": (lambda: nn.Linear(6, 4), (3, 6)), "bilinear": (lambda: nn.Bilinear(3, 3, 2), None),
-    "conv1d": (lambda: nn.Conv1d(2, 4, 3, padding=1), (2, 2, 7)), "conv2d": (lambda: nn.Conv2d(4, 8, 3, stride=2, groups=2), (2, 4, 9, 9)),
-    "conv3d": (lambda: nn.Conv3d(1, 2, 2), (1, 1, 4, 4, 4)), "transposed": (lambda: nn.ConvTranspose2d(2, 3, 3, stride=2, output_padding=1), (1, 2, 4, 4)),
-    "layer_norm": (lambda: nn.LayerNorm(6), (3, 6)), "group_norm": (lambda: nn.GroupNorm(2, 4), (2, 4, 5)), "rms_norm": (lambda: nn.RMSNorm(6), (3, 6)),
-    "instance_norm": (lambda: nn.InstanceNorm2d(3, affine=True), (2, 3, 4, 4)), "prelu": (lambda: nn.PReLU(), (3, 4)),
-    "lstm": (lambda: nn.LSTM(3, 4, 2), (5, 2, 3)), "gru": (lambda: nn.GRU(3, 4, bidirectional=True), (5, 2, 3)), "rnn": (lambda: nn.RNN(3, 4), (5, 2, 3)),
+    "linear": (lambda: nn.Linear(6, 4), (3, 6)),
+    "bilinear": (lambda: nn.Bilinear(3, 3, 2), None),
+    "conv1d": (lambda: nn.Conv1d(2, 4, 3, padding=1), (2, 2, 7)),
+    "conv2d": (lambda: nn.Conv2d(4, 8, 3, stride=2, groups=2), (2, 4, 9, 9)),
+    "conv3d": (lambda: nn.Conv3d(1, 2, 2), (1, 1, 4, 4, 4)),
+    "transposed": (lambda: nn.ConvTranspose2d(2, 3, 3, stride=2, output_padding=1), (1, 2, 4, 4)),
+    "layer_norm": (lambda: nn.LayerNorm(6), (3, 6)),
+    "group_norm": (lambda: nn.GroupNorm(2, 4), (2, 4, 5)),
+    "rms_norm": (lambda: nn.RMSNorm(6), (3, 6)),
+    "instance_norm": (lambda: nn.InstanceNorm2d(3, affine=True), (2, 3, 4, 4)),
+    "prelu": (lambda: nn.PReLU(), (3, 4)),
+    "lstm": (lambda: nn.LSTM(3, 4, 2), (5, 2, 3)),
+    "gru": (lambda: nn.GRU(3, 4, bidirectional=True), (5, 2, 3)),
+    "rnn": (lambda: nn.RNN(3, 4), (5, 2, 3)),
     "encoder": (lambda: nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True), (2, 5, 8)),
-    "adaptive": (lambda: nn.AdaptiveAvgPool2d(3), (1, 2, 7, 7)), "upsample": (lambda: nn.Upsample(scale_factor=2, mode="bicubic"), (1, 1, 4, 4)),
-    "softmax": (lambda: nn.LogSoftmax(1), (3, 5)), "unfold": (lambda: nn.Unfold(2), (1, 2, 4, 4)), "shuffle": (lambda: nn.PixelShuffle(2), (1, 4, 3, 3)),
+    "adaptive": (lambda: nn.AdaptiveAvgPool2d(3), (1, 2, 7, 7)),
+    "upsample": (lambda: nn.Upsample(scale_factor=2, mode="bicubic"), (1, 1, 4, 4)),
+    "softmax": (lambda: nn.LogSoftmax(1), (3, 5)),
+    "unfold": (lambda: nn.Unfold(2), (1, 2, 4, 4)),
+    "shuffle": (lambda: nn.PixelShuffle(2), (1, 4, 3, 3)),
 }
 
 
@@ -88,7 +102,12 @@ def test_transformer_inference_path(dev, norm_first):
     padding[1, 3:] = True
     causal = torch.triu(torch.ones(5, 5, dtype=torch.bool), 1)
     with torch.no_grad():
-        for kw in ({}, {"src_key_padding_mask": padding}, {"src_mask": causal}, {"src_mask": causal, "src_key_padding_mask": padding}):
+        for kw in (
+            {},
+            {"src_key_padding_mask": padding},
+            {"src_mask": causal},
+            {"src_mask": causal, "src_key_padding_mask": padding},
+        ):
             on = {k: v.to(dev) for k, v in kw.items()}
             torch.testing.assert_close(got(x.to(dev), **on).cpu(), want(x, **kw), rtol=1e-4, atol=1e-5)
         want, got = want.self_attn, got.self_attn

@@ -1,4 +1,5 @@
-"""Operators of neural networks that read, pool, pad or sum where another tensor says: values, gradients and strides as the CPU's."""
+"""Operators of neural networks that read, pool, pad or sum where another tensor says: values, gradients and strides as
+the CPU's."""
 import itertools
 
 import pytest
@@ -9,10 +10,14 @@ pytestmark = pytest.mark.usefixtures("native")
 
 
 def both(fn, tensors, dev, grad=True):
-    """fn of the tensors on the CPU and on the device, each with its results and the gradients of those that want one."""
+    """fn of the tensors on the CPU and on the device, each with its results and the gradients of those that want
+    one."""
 
     def one(device):
-        mine = [t.to(device).requires_grad_(grad and t.is_floating_point()) if isinstance(t, torch.Tensor) else t for t in tensors]
+        mine = [
+            t.to(device).requires_grad_(grad and t.is_floating_point()) if isinstance(t, torch.Tensor) else t
+            for t in tensors
+        ]
         results = fn(*mine)
         results = [results] if isinstance(results, torch.Tensor) else list(results)
         wanted = [t for t in mine if isinstance(t, torch.Tensor) and t.requires_grad]
@@ -51,8 +56,15 @@ def test_grid_sample_of_nan_halves_and_nothing(dev):
     g[0, 0, 0, 0], g[0, 1, 0, 1] = float("nan"), float("inf")
     agree(lambda x, g: F.grid_sample(x, g, "bilinear", "border", False), x, g, dev=dev, grad=False)
     agree(lambda x, g: F.grid_sample(x[:, :, :1], g, "bilinear", "reflection", True), x, g.nan_to_num(), dev=dev)
-    agree(lambda x, g: F.grid_sample(x, g, align_corners=True), torch.randn(0, 3, 5, 4), torch.randn(0, 3, 6, 2), dev=dev)
-    agree(lambda x, g: F.grid_sample(x, g, align_corners=True), x[:, :, ::2, 1:], g.transpose(1, 2).clamp(-1, 1).nan_to_num(), dev=dev)
+    agree(
+        lambda x, g: F.grid_sample(x, g, align_corners=True), torch.randn(0, 3, 5, 4), torch.randn(0, 3, 6, 2), dev=dev
+    )
+    agree(
+        lambda x, g: F.grid_sample(x, g, align_corners=True),
+        x[:, :, ::2, 1:],
+        g.transpose(1, 2).clamp(-1, 1).nan_to_num(),
+        dev=dev,
+    )
 
 
 # ---- fractional max pooling ----
@@ -63,9 +75,15 @@ def test_fractional_max_pool_takes_its_samples(dev):
         pool = F.fractional_max_pool2d if n == 2 else F.fractional_max_pool3d
         for dtype, out in ((torch.float64, 3), (torch.float32, 1)):
             samples = torch.rand(shape[0] if len(shape) == 2 else 1, 3, n, dtype=dtype)
-            agree(lambda x: pool(x, 2, [out] * n, return_indices=True, _random_samples=samples.to(x.device)), x.to(dtype), dev=dev)
+            agree(
+                lambda x: pool(x, 2, [out] * n, return_indices=True, _random_samples=samples.to(x.device)),
+                x.to(dtype),
+                dev=dev,
+            )
     empty = torch.randn(0, 1, 4, 5, 4)
-    agree(lambda x: F.fractional_max_pool3d(x, 2, 2, _random_samples=torch.rand(0, 1, 3, device=x.device)), empty, dev=dev)
+    agree(
+        lambda x: F.fractional_max_pool3d(x, 2, 2, _random_samples=torch.rand(0, 1, 3, device=x.device)), empty, dev=dev
+    )
 
 
 def test_adaptive_max_pool_of_dims_that_stay(dev):
@@ -94,11 +112,24 @@ def test_embedding_bag(dev, mode):
             offsets = torch.cat([offsets, torch.tensor([n])])
 
         def bag(w, i, o, *p):
-            return F.embedding_bag(i, w, o, mode=mode, include_last_offset=last, padding_idx=padding, per_sample_weights=p[0] if p else None)
+            return F.embedding_bag(
+                i,
+                w,
+                o,
+                mode=mode,
+                include_last_offset=last,
+                padding_idx=padding,
+                per_sample_weights=p[0] if p else None,
+            )
 
         extra = [torch.rand(n)] if weighted else []
         agree(bag, torch.randn(6, 4), indices[:n], offsets, *extra, dev=dev)
-    agree(lambda w, i: F.embedding_bag(i, w, mode=mode), torch.randn(6, 4), torch.tensor([[1, 2], [2, 2], [0, 5]], dtype=torch.int32), dev=dev)
+    agree(
+        lambda w, i: F.embedding_bag(i, w, mode=mode),
+        torch.randn(6, 4),
+        torch.tensor([[1, 2], [2, 2], [0, 5]], dtype=torch.int32),
+        dev=dev,
+    )
 
 
 def test_embedding_bag_scales_gradients_by_frequency(dev):
@@ -129,7 +160,15 @@ def test_ctc_loss_of_unreachable_repeated_and_empty_targets(dev, flat):
         targets = torch.cat([targets[b, :n] for b, n in enumerate(lengths)])
     for reduction, zero in (("none", False), ("mean", True)):  # the third sample has no path
         agree(lambda x, t: F.ctc_loss(x, t, inputs, lengths, 0, reduction, zero), x, targets, dev=dev, tol=1e-9)
-    agree(lambda x, t, i, n: F.ctc_loss(x, t, i, n, 4), x, targets % 4, torch.tensor(inputs), torch.tensor(lengths), dev=dev, grad=False)
+    agree(
+        lambda x, t, i, n: F.ctc_loss(x, t, i, n, 4),
+        x,
+        targets % 4,
+        torch.tensor(inputs),
+        torch.tensor(lengths),
+        dev=dev,
+        grad=False,
+    )
 
 
 @pytest.mark.tpu
@@ -165,7 +204,11 @@ def test_grid_places_are_rounded_as_the_cpu_does(dev):
 def test_grouped_products_are_those_of_each_group(kind):
     """Groups of no rows, and infinities that belong to another group."""
     groups, m, k, n = 4, 24, 16, 32
-    offs = None if kind == "batch" else torch.tensor([7, 7, 20, {"rows": m, "columns": n, "inner": k + 8}[kind]], dtype=torch.int32)
+    offs = (
+        None
+        if kind == "batch"
+        else torch.tensor([7, 7, 20, {"rows": m, "columns": n, "inner": k + 8}[kind]], dtype=torch.int32)
+    )
     torch.manual_seed(0)
     k = 24 if kind == "inner" else k
     a = torch.randn(*((m, k) if kind in ("rows", "inner") else (groups, m, k))).bfloat16()

@@ -40,11 +40,24 @@ nn.functional.normalize nn.functional.one_hot nn.functional.pad nn.functional.pa
 nn.functional.prelu nn.functional.relu nn.functional.relu6 nn.functional.rms_norm nn.functional.rrelu nn.functional.scaled_dot_product_attention nn.functional.selu
 nn.functional.silu nn.functional.smooth_l1_loss nn.functional.softmin nn.functional.softplus nn.functional.softshrink nn.functional.softsign nn.functional.tanhshrink
 nn.functional.threshold nn.functional.triplet_margin_loss nn.functional.unfold nn.functional.upsample_nearest""".split()
-RANDOM = {"bernoulli", "multinomial", "normal", "rand_like", "randint", "randn_like", "uniform", "nn.functional.dropout", "nn.functional.rrelu", "empty_like", "resize_",
-          "nn.functional.scaled_dot_product_attention"}
+RANDOM = {
+    "bernoulli",
+    "multinomial",
+    "normal",
+    "rand_like",
+    "randint",
+    "randn_like",
+    "uniform",
+    "nn.functional.dropout",
+    "nn.functional.rrelu",
+    "empty_like",
+    "resize_",
+    "nn.functional.scaled_dot_product_attention",
+}
 FREE = {"linalg.qr", "linalg.svd"}  # signs of the factors are free: the product is compared in test_linalg below
 SAMPLES = int(os.environ.get("TORCH_TPU_TEST_SAMPLES", "3"))
-TIES = {"kthvalue", "topk", "mode", "median", "nanmedian"}  # which of equal elements is told is free: values are compared
+# which of equal elements is told is free: values are compared
+TIES = {"kthvalue", "topk", "mode", "median", "nanmedian"}
 LOOSE = {"logcumsumexp": 1e-2}  # gradients beside elements of 1e4 have no more digits in float32, on the CPU either
 HOST = {"tensor_split"}  # torch wants its index tensor on the CPU
 OPS = {op.full_name: op for op in op_db if op.name in NAMES  # full_name: with the variant, "div.trunc_rounding"
@@ -65,7 +78,9 @@ def move(x, device):
         y = x.detach().to(device, copy=True)
         return y.requires_grad_() if x.requires_grad else y
     if isinstance(x, (list, tuple)):
-        return type(x)(move(v, device) for v in x) if not hasattr(x, "_fields") else type(x)(*(move(v, device) for v in x))
+        return (
+            type(x)(move(v, device) for v in x) if not hasattr(x, "_fields") else type(x)(*(move(v, device) for v in x))
+        )
     if isinstance(x, dict):
         return {k: move(v, device) for k, v in x.items()}
     if isinstance(x, torch.device) or (isinstance(x, str) and x == "cpu"):
@@ -84,13 +99,22 @@ def tensors(x):
 def compare(got, want, op, where):
     assert len(got) == len(want), where
     for g, w in zip(got, want):
-        assert (g.dtype, g.shape) == (w.dtype, w.shape), f"{where}: {g.dtype} {tuple(g.shape)}, CPU {w.dtype} {tuple(w.shape)}"
+        assert (g.dtype, g.shape) == (
+            w.dtype,
+            w.shape,
+        ), f"{where}: {g.dtype} {tuple(g.shape)}, CPU {w.dtype} {tuple(w.shape)}"
         if op.name in RANDOM or op.name in FREE or (op.name in TIES and w is not want[0]):
             continue
         tolerance = {torch.float32: 2e-4, torch.complex64: 2e-4}.get(w.dtype)
         tolerance = LOOSE.get(op.name, tolerance)
-        torch.testing.assert_close(g.cpu().resolve_conj().resolve_neg(), w, rtol=tolerance, atol=tolerance, equal_nan=True,
-                                   msg=lambda m: f"{where}: {m}")
+        torch.testing.assert_close(
+            g.cpu().resolve_conj().resolve_neg(),
+            w,
+            rtol=tolerance,
+            atol=tolerance,
+            equal_nan=True,
+            msg=lambda m: f"{where}: {m}",
+        )
 
 
 @functools.lru_cache(None)

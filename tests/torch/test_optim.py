@@ -5,9 +5,15 @@ import pytest
 import torch
 from torch import nn
 
-CASES = [(torch.optim.SGD, {"lr": 0.1}), (torch.optim.SGD, {"lr": 0.1, "momentum": 0.9, "nesterov": True, "weight_decay": 0.01}),
-         (torch.optim.Adam, {"lr": 0.01}), (torch.optim.Adam, {"lr": 0.01, "amsgrad": True}), (torch.optim.AdamW, {"lr": 0.01}),
-         (torch.optim.RMSprop, {"lr": 0.01}), (torch.optim.Adagrad, {"lr": 0.1})]
+CASES = [
+    (torch.optim.SGD, {"lr": 0.1}),
+    (torch.optim.SGD, {"lr": 0.1, "momentum": 0.9, "nesterov": True, "weight_decay": 0.01}),
+    (torch.optim.Adam, {"lr": 0.01}),
+    (torch.optim.Adam, {"lr": 0.01, "amsgrad": True}),
+    (torch.optim.AdamW, {"lr": 0.01}),
+    (torch.optim.RMSprop, {"lr": 0.01}),
+    (torch.optim.Adagrad, {"lr": 0.1}),
+]
 WAYS = ["foreach", "fused", "single"]
 
 

@@ -51,9 +51,15 @@ def _matmul(a, b, block):
 
     m, n, k = a.shape[0], b.shape[1], a.shape[1]
     return pl.pallas_call(
-        kernel, out_shape=jax.ShapeDtypeStruct((m, n), jnp.float32), grid=(m // block, n // block, k // block),
-        in_specs=[pl.BlockSpec((block, block), lambda i, j, k: (i, k)), pl.BlockSpec((block, block), lambda i, j, k: (k, j))],
-        out_specs=pl.BlockSpec((block, block), lambda i, j, k: (i, j)))(a, b)
+        kernel,
+        out_shape=jax.ShapeDtypeStruct((m, n), jnp.float32),
+        grid=(m // block, n // block, k // block),
+        in_specs=[
+            pl.BlockSpec((block, block), lambda i, j, k: (i, k)),
+            pl.BlockSpec((block, block), lambda i, j, k: (k, j)),
+        ],
+        out_specs=pl.BlockSpec((block, block), lambda i, j, k: (i, j)),
+    )(a, b)
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(2,))
@@ -94,7 +100,9 @@ def flash(q: jax.Array, k: jax.Array, v: jax.Array, causal: bool = False) -> jax
         _, total, out = jax.lax.fori_loop(0, length // block, body, start)
         o[0] = (out / total).astype(o.dtype)
 
-    mine, whole = pl.BlockSpec((1, block, width), lambda h, i: (h, i, 0)), pl.BlockSpec((1, length, width), lambda h, i: (h, 0, 0))
+    mine, whole = pl.BlockSpec((1, block, width), lambda h, i: (h, i, 0)), pl.BlockSpec(
+        (1, length, width), lambda h, i: (h, 0, 0)
+    )
     return pl.pallas_call(kernel, out_shape=jax.ShapeDtypeStruct(q.shape, q.dtype), grid=(heads, length // block),
                           in_specs=[mine, whole, whole], out_specs=mine)(q, k, v)
 
@@ -152,7 +160,9 @@ def test_values_and_gradients_in_every_mode(name, mode):
 @pytest.mark.parametrize("name", KERNELS)
 def test_compiled(name):
     op, reference, _ = KERNELS[name]
-    check_backward(op, reference, arguments(name), lambda f, *args: torch.compile(f, fullgraph=True, backend="tpu")(*args))
+    check_backward(
+        op, reference, arguments(name), lambda f, *args: torch.compile(f, fullgraph=True, backend="tpu")(*args)
+    )
 
 
 @pytest.mark.parametrize("name", KERNELS)
@@ -206,8 +216,16 @@ class Way(enum.Enum):
 
 
 @pallas.jax_op("test_pallas::everything")
-def everything(xs: list[jax.Array], bias: Optional[jax.Array], scale: float, way: Way, dtype: jnp.dtype, shape: tuple[int, ...],
-               name: str = "sum", flip: bool = False) -> tuple[jax.Array, jax.Array]:
+def everything(
+    xs: list[jax.Array],
+    bias: Optional[jax.Array],
+    scale: float,
+    way: Way,
+    dtype: jnp.dtype,
+    shape: tuple[int, ...],
+    name: str = "sum",
+    flip: bool = False,
+) -> tuple[jax.Array, jax.Array]:
     assert isinstance(way, Way) and isinstance(shape, tuple) and isinstance(scale, float)
     total = sum(xs) if name == "sum" else xs[0]
     if bias is not None:
@@ -226,8 +244,21 @@ def test_static_arguments():
     torch.testing.assert_close(a.cpu(), -((xs[0] + xs[0][:1]) * 0.5).half().reshape(12))
 
 
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float8_e4m3fn, torch.float8_e5m2, torch.int8, torch.int64, torch.float64,
-                                   torch.bool, torch.complex64, torch.uint16])
+@pytest.mark.parametrize(
+    "dtype",
+    [
+        torch.bfloat16,
+        torch.float16,
+        torch.float8_e4m3fn,
+        torch.float8_e5m2,
+        torch.int8,
+        torch.int64,
+        torch.float64,
+        torch.bool,
+        torch.complex64,
+        torch.uint16,
+    ],
+)
 def test_dtypes(dtype):
     def doubled(x: jax.Array) -> jax.Array:
         return (x.astype(jnp.float64) * 2).astype(x.dtype) if x.dtype == jnp.float64 else x
@@ -412,7 +443,9 @@ def _kernel_shape(x: jax.Array) -> jax.Array:
     def kernel(x, o):
         o[...] = x[:1]
 
-    return pl.pallas_call(kernel, out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype))(jnp.zeros((3, 3), x.dtype) + x[0, 0])
+    return pl.pallas_call(kernel, out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype))(
+        jnp.zeros((3, 3), x.dtype) + x[0, 0]
+    )
 
 
 CALLED = {  # function -> what its call says
@@ -447,11 +480,15 @@ def test_what_mosaic_refuses():
             o[...] = x[...]
 
         spec = pl.BlockSpec((3, 5), lambda i: (i, 0))
-        return pl.pallas_call(kernel, out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype), grid=(4,), in_specs=[spec], out_specs=spec)(x)
+        return pl.pallas_call(
+            kernel, out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype), grid=(4,), in_specs=[spec], out_specs=spec
+        )(x)
 
     name = unique()
     op = pallas.jax_op(name, blocks)
-    with pytest.raises(Exception, match=rf"{name} .*test_pallas.py:\d+\): cannot be compiled for tpu: ValueError: .*block shape"):
+    with pytest.raises(
+        Exception, match=rf"{name} .*test_pallas.py:\d+\): cannot be compiled for tpu: ValueError: .*block shape"
+    ):
         aot.compile(lambda x: op(x), (torch.zeros(12, 10),), topology="v6e:2x2")
 
 

@@ -17,12 +17,22 @@ TEXT = """module { func.func public @main(%x: tensor<3xf32>) -> tensor<3xf32> {
 } }"""
 
 
-@pytest.mark.parametrize("path, names", [
-    ("torch.tpu.pallas", ["jax_op", "custom_jax_kernel"]),
-    ("torch_tpu._internal.pallas", ["jax_op", "pallas", "tpu_torch_pallas"]),
-    ("torch_tpu._internal.pallas.pallas", ["JaxCallable", "jax_placeholder", "_get_kernel_invocation_key", "get_default_pallas_mesh"]),
-    ("torch_tpu._internal.pallas.tpu_torch_pallas", ["register_custom_kernel", "call_custom_kernel", "lookup_custom_kernel"]),
-    ("torch_tpu._internal.utils.hardware", ["get_tpu_device_name", "get_tpu_topology"])])
+@pytest.mark.parametrize(
+    "path, names",
+    [
+        ("torch.tpu.pallas", ["jax_op", "custom_jax_kernel"]),
+        ("torch_tpu._internal.pallas", ["jax_op", "pallas", "tpu_torch_pallas"]),
+        (
+            "torch_tpu._internal.pallas.pallas",
+            ["JaxCallable", "jax_placeholder", "_get_kernel_invocation_key", "get_default_pallas_mesh"],
+        ),
+        (
+            "torch_tpu._internal.pallas.tpu_torch_pallas",
+            ["register_custom_kernel", "call_custom_kernel", "lookup_custom_kernel"],
+        ),
+        ("torch_tpu._internal.utils.hardware", ["get_tpu_device_name", "get_tpu_topology"]),
+    ],
+)
 def test_paths(path, names):
     module = importlib.import_module(path)
     assert all(hasattr(module, n) for n in names)
@@ -43,11 +53,23 @@ def test_custom_jax_kernel():
 
 @pytest.mark.parametrize("mode", ["strict", "fuse", "debug"])
 def test_kernels_by_fingerprint(mode):
-    from torch_tpu._internal.pallas.tpu_torch_pallas import call_custom_kernel, lookup_custom_kernel, register_custom_kernel
+    from torch_tpu._internal.pallas.tpu_torch_pallas import (
+        call_custom_kernel,
+        lookup_custom_kernel,
+        register_custom_kernel,
+    )
+
     register_custom_kernel("twice", "abc", TEXT)
     assert lookup_custom_kernel("twice", "abc") and not lookup_custom_kernel("twice", "abd")
     with torch_tpu.set_eager_mode(mode):
-        (y,) = call_custom_kernel("twice", "abc", inputs=[torch.ones(3, device="tpu")], output_shapes=None, donate_argnums=None, device_assignment=[])
+        (y,) = call_custom_kernel(
+            "twice",
+            "abc",
+            inputs=[torch.ones(3, device="tpu")],
+            output_shapes=None,
+            donate_argnums=None,
+            device_assignment=[],
+        )
         assert y.tolist() == [2, 2, 2]
         with pytest.raises(LookupError, match="twice: no kernel is registered under 'abd'"):
             call_custom_kernel("twice", "abd", inputs=[torch.ones(3, device="tpu")])

@@ -52,7 +52,10 @@ def test_the_chrome_trace_nests_executions_in_operators(profile, tmp_path):
     profile.export_chrome_trace(str(tmp_path / "trace.json"))
     events = [e for e in json.loads((tmp_path / "trace.json").read_text())["traceEvents"] if e.get("ph") == "X"]
     mul = next(e for e in events if e["name"] == "aten::mul")
-    assert any(e["name"] == "tpu::execute" and mul["ts"] <= e["ts"] and e["ts"] + e["dur"] <= mul["ts"] + mul["dur"] + 1 for e in events)
+    assert any(
+        e["name"] == "tpu::execute" and mul["ts"] <= e["ts"] and e["ts"] + e["dur"] <= mul["ts"] + mul["dur"] + 1
+        for e in events
+    )
 
 
 def test_timeline_is_one_page(profile, tmp_path):
@@ -83,7 +86,10 @@ def test_explain_says_what_was_new(python, tmp_path):
     assert "the first of its operator: float32[3, 3], float32[3, 3]" in mm[0]
     assert "argument 0: float32[3, 3] -> float32[4, 4]; argument 1: float32[3, 3] -> float32[4, 4]" in mm[1]
     assert "argument 0: float32[4, 4] -> bfloat16[4, 4]" in mm[2] and "<string>:5 in work" in mm[2]
-    assert "argument 0: float32[4, 4] -> float32[4, 4] in the order of strides [1, 4], a view" in mm[3] and "argument 1" not in mm[3]
+    assert (
+        "argument 0: float32[4, 4] -> float32[4, 4] in the order of strides [1, 4], a view" in mm[3]
+        and "argument 1" not in mm[3]
+    )
     assert re.search(r"\d+ programs compiled, \d+ ms", out)
     status, out, err = python(EXPLAINED, TORCH_TPU_CACHE_DIR=str(tmp_path))
     assert status == 0 and "0 programs compiled" in out and "from disk" in out
@@ -93,10 +99,19 @@ def test_reasons_compare_with_the_nearest_key(monkeypatch):
     def key(*parts):
         return "\n".join(parts)
 
-    made = [("op", key("mode: strict", "argument 0: a", "argument 1: 1"), "", 1.0), ("op", key("mode: debug", "argument 0: b", "argument 1: 2"), "", 1.0),
-            ("op", key("mode: debug", "argument 0: b", "argument 1: 3"), "op at f.py:3 in g", 1.0), ("window", "", "", 2.0)]
+    made = [
+        ("op", key("mode: strict", "argument 0: a", "argument 1: 1"), "", 1.0),
+        ("op", key("mode: debug", "argument 0: b", "argument 1: 2"), "", 1.0),
+        ("op", key("mode: debug", "argument 0: b", "argument 1: 3"), "op at f.py:3 in g", 1.0),
+        ("window", "", "", 2.0),
+    ]
     monkeypatch.setattr(_explain._C, "compiles", lambda: made)
-    assert [r["new"] for r in _explain.reasons()] == [[], ["mode: strict -> debug", "argument 0: a -> b", "argument 1: 1 -> 2"], ["argument 1: 2 -> 3"], []]
+    assert [r["new"] for r in _explain.reasons()] == [
+        [],
+        ["mode: strict -> debug", "argument 0: a -> b", "argument 1: 1 -> 2"],
+        ["argument 1: 2 -> 3"],
+        [],
+    ]
     out = io.StringIO()
     torch_tpu.explain(file=out)
     assert "a window of calls" in out.getvalue() and "f.py:3 in g" in out.getvalue()

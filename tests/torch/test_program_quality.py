@@ -9,7 +9,11 @@ from torch.nn import functional as F
 
 from torch_tpu import _C
 
-pytestmark = [pytest.mark.tpu, pytest.mark.usefixtures("fresh_dynamo"), pytest.mark.strict("looks at programs of their own")]
+pytestmark = [
+    pytest.mark.tpu,
+    pytest.mark.usefixtures("fresh_dynamo"),
+    pytest.mark.strict("looks at programs of their own"),
+]
 
 # Lines that are the same may stand twice if they have regions or draw, which these programs do not.
 LINE = re.compile(r"^\s*(%\d+) = (.*)$", re.M)
@@ -58,7 +62,11 @@ def ones(*shapes):
 CASES = {
     "attention": (attention, ones((2, 8, 16), (48, 16), (16, 16)), {"dot_general": 4, "transpose": 8, "convert": 0}),
     "mlp": (mlp, ones((4, 8), (32, 8), (8, 32)), {"dot_general": 2, "transpose": 2, "convert": 0}),
-    "conv": (conv, ones((2, 3, 8, 8), (4, 3, 3, 3), 4, 4, 4, 4), {"convolution": 1, "transpose": 0, "convert": 0, "reshape": 4}),
+    "conv": (
+        conv,
+        ones((2, 3, 8, 8), (4, 3, 3, 3), 4, 4, 4, 4),
+        {"convolution": 1, "transpose": 0, "convert": 0, "reshape": 4},
+    ),
     "adamw": (adamw, ones(5, 5, 5, 5), {"broadcast_in_dim": 9, "transpose": 0, "convert": 0}),
 }
 

@@ -35,16 +35,25 @@ def test_out_writes_through_a_view(dev):
     back = torch.add(torch.ones(2, 3, device=dev), torch.full((2, 3), 2.0, device=dev), out=target)
     assert back.data_ptr() == target.data_ptr() and base.sum().item() == 18 and base[:, 2:4].sum().item() == 18
     flat = torch.zeros(6, device=dev)
-    torch.index_select(torch.arange(9.0, device=dev).view(3, 3), 1, torch.tensor([2, 1], device=dev), out=flat.view(3, 2))
+    torch.index_select(
+        torch.arange(9.0, device=dev).view(3, 3), 1, torch.tensor([2, 1], device=dev), out=flat.view(3, 2)
+    )
     assert flat.tolist() == [2, 1, 5, 4, 8, 7]
 
 
 def test_an_int32_tensor_stays_int32_with_zero_dim_int64(dev):
     x = torch.tensor([2, 3], dtype=torch.int32, device=dev)
     for k in (5, torch.tensor(5), torch.tensor(5, device=dev)):
-        for f in (torch.add, torch.mul, torch.maximum) if isinstance(k, torch.Tensor) and k.device == x.device else (torch.add, torch.mul):
+        for f in (
+            (torch.add, torch.mul, torch.maximum)
+            if isinstance(k, torch.Tensor) and k.device == x.device
+            else (torch.add, torch.mul)
+        ):
             y = f(x, k)
-            assert y.dtype == torch.int32 and y.long().tolist() == f(x.cpu(), k.cpu() if isinstance(k, torch.Tensor) else k).tolist()
+            assert (
+                y.dtype == torch.int32
+                and y.long().tolist() == f(x.cpu(), k.cpu() if isinstance(k, torch.Tensor) else k).tolist()
+            )
 
 
 def test_forked_generators_come_back(dev):
@@ -116,17 +125,33 @@ def test_device_values_land_in_host_slices(dev):
     for i in range(2):
         host[i, :, 1] = torch.arange(3, device=dev) + 10 * i
         host[i, 2, 2:] = torch.tensor([7.0, 8.0], device=dev)
-    assert host[:, :, 1].tolist() == [[0, 1, 2], [10, 11, 12]] and host[:, 2, 2:].tolist() == [[7, 8]] * 2 and host[:, :2, 2:].eq(0).all()
+    assert (
+        host[:, :, 1].tolist() == [[0, 1, 2], [10, 11, 12]]
+        and host[:, 2, 2:].tolist() == [[7, 8]] * 2
+        and host[:, :2, 2:].eq(0).all()
+    )
 
 
 def test_nan_wins(dev):
     nan = float("nan")
     x = torch.tensor([[3.0, nan, 1.0, nan], [0.0, -1.0, 2.0, 5.0]], device=dev)
-    assert x.argmax(1).tolist() == [1, 3] and x.argmin(1).tolist() == [1, 1] and x.max(0).values.isnan().tolist() == [False, True, False, True]
+    assert (
+        x.argmax(1).tolist() == [1, 3]
+        and x.argmin(1).tolist() == [1, 1]
+        and x.max(0).values.isnan().tolist() == [False, True, False, True]
+    )
     assert x.amax().isnan() and x.amin(1).isnan().tolist() == [True, False] and torch.aminmax(x[0]).min.isnan()
-    assert torch.maximum(x[0], x[1]).isnan().tolist() == torch.minimum(x[1], x[0]).isnan().tolist() == [False, True, False, True]
+    assert (
+        torch.maximum(x[0], x[1]).isnan().tolist()
+        == torch.minimum(x[1], x[0]).isnan().tolist()
+        == [False, True, False, True]
+    )
     assert x.clamp(0, 2).isnan().tolist() == x.isnan().tolist() and F.relu(x).isnan().sum().item() == 2
-    assert set(x.topk(2, 1).indices[0].tolist()) == {1, 3} and x.sort(1).values[0, 2:].isnan().all() and x.median(1).values[0].isnan()
+    assert (
+        set(x.topk(2, 1).indices[0].tolist()) == {1, 3}
+        and x.sort(1).values[0, 2:].isnan().all()
+        and x.median(1).values[0].isnan()
+    )
     assert torch.fmax(x[0], x[1]).tolist() == [3, -1, 2, 5] and F.max_pool1d(x, 2)[0].isnan().all()
 
 
@@ -135,7 +160,9 @@ def test_repeated_indices_all_add(dev):
     rows, columns = torch.tensor([1, 1, 0, 1], device=dev), torch.tensor([2, 2, 0, 2], device=dev)
     x.index_put_((rows, columns), torch.tensor(2.0, device=dev), accumulate=True)
     assert x.tolist() == [[2, 0, 0], [0, 0, 6]]
-    y = torch.zeros(3, 2, dtype=torch.int64, device=dev).index_put_((torch.tensor([-1, 0, -1], device=dev),), torch.tensor([1, 10], device=dev), accumulate=True)
+    y = torch.zeros(3, 2, dtype=torch.int64, device=dev).index_put_(
+        (torch.tensor([-1, 0, -1], device=dev),), torch.tensor([1, 10], device=dev), accumulate=True
+    )
     assert y.tolist() == [[1, 10], [0, 0], [2, 20]]
 
 
@@ -212,9 +239,20 @@ def test_autocast_decides_per_operator(dev):
 def test_tensors_without_elements(dev):
     e, i = torch.zeros(3, 0, 2, device=dev), torch.zeros(0, dtype=torch.int64, device=dev)
     x = torch.arange(4.0, device=dev).view(2, 2)
-    assert e.stride() == torch.zeros(3, 0, 2).stride() and e.sum().item() == 0 and e.prod().item() == 1 and e.sum(1).tolist() == [[0, 0]] * 3
-    assert x[i].shape == (0, 2) and x.index_select(1, i).shape == (2, 0) and torch.cat([x[:0], x]).tolist() == x.tolist()
-    assert (x[:, :0] @ x[:0]).tolist() == [[0, 0]] * 2 and x[x > 9].shape == (0,) and x.gather(0, i.view(0, 1)).shape == (0, 1)
+    assert (
+        e.stride() == torch.zeros(3, 0, 2).stride()
+        and e.sum().item() == 0
+        and e.prod().item() == 1
+        and e.sum(1).tolist() == [[0, 0]] * 3
+    )
+    assert (
+        x[i].shape == (0, 2) and x.index_select(1, i).shape == (2, 0) and torch.cat([x[:0], x]).tolist() == x.tolist()
+    )
+    assert (
+        (x[:, :0] @ x[:0]).tolist() == [[0, 0]] * 2
+        and x[x > 9].shape == (0,)
+        and x.gather(0, i.view(0, 1)).shape == (0, 1)
+    )
     assert torch.nonzero(x < 0).shape == (0, 2) and (e + 1).shape == e.shape and e.mean().isnan()
     with pytest.raises((RuntimeError, IndexError)):
         e.max()

@@ -5,7 +5,8 @@ import pytest
 import torch
 
 DRAWS = {
-    "rand": lambda d, g=None: torch.rand(1000, device=d, generator=g), "randn": lambda d, g=None: torch.randn(1000, device=d, generator=g),
+    "rand": lambda d, g=None: torch.rand(1000, device=d, generator=g),
+    "randn": lambda d, g=None: torch.randn(1000, device=d, generator=g),
     "randint": lambda d, g=None: torch.randint(0, 10, (1000,), device=d, generator=g),
     "randperm": lambda d, g=None: torch.randperm(1000, device=d, generator=g),
     "uniform_": lambda d, g=None: torch.empty(1000, device=d).uniform_(2, 3, generator=g),
@@ -39,10 +40,13 @@ def test_a_generator_of_its_own(dev, name):
 
 def test_moments(dev):
     n = 200_000
-    for x, mean, deviation in ((torch.rand(n, device=dev), 0.5, 1 / math.sqrt(12)), (torch.randn(n, device=dev), 0, 1),
-                               (torch.empty(n, device=dev).exponential_(2), 0.5, 0.5),
-                               (torch.nn.functional.dropout(torch.ones(n, device=dev), 0.25), 1, math.sqrt(0.25 / 0.75)),
-                               (torch.empty(n, device=dev).bernoulli_(0.3), 0.3, math.sqrt(0.21))):
+    for x, mean, deviation in (
+        (torch.rand(n, device=dev), 0.5, 1 / math.sqrt(12)),
+        (torch.randn(n, device=dev), 0, 1),
+        (torch.empty(n, device=dev).exponential_(2), 0.5, 0.5),
+        (torch.nn.functional.dropout(torch.ones(n, device=dev), 0.25), 1, math.sqrt(0.25 / 0.75)),
+        (torch.empty(n, device=dev).bernoulli_(0.3), 0.3, math.sqrt(0.21)),
+    ):
         assert abs(x.mean().item() - mean) < 0.01 and abs(x.std().item() - deviation) < 0.02
     x = torch.randint(-5, 5, (n,), device=dev)
     assert x.min().item() == -5 and x.max().item() == 4 and abs(x.float().mean().item() + 0.5) < 0.05
@@ -105,6 +109,8 @@ def test_binomial_numbers_have_their_moments(n, p):
 def test_binomial_at_the_edges():
     count = torch.tensor([0.0, 7, 7, 7, float("nan"), -1], device="tpu")
     prob = torch.tensor([0.5, 0, 1, float("nan"), 0.5, 0.5], device="tpu")
-    torch.testing.assert_close(torch.binomial(count, prob).cpu(), torch.tensor([0, 0, 7, float("nan"), float("nan"), 0]), equal_nan=True)
+    torch.testing.assert_close(
+        torch.binomial(count, prob).cpu(), torch.tensor([0, 0, 7, float("nan"), float("nan"), 0]), equal_nan=True
+    )
     assert torch.binomial(count.new_ones(3, 1), count.new_ones(4)).shape == (3, 4)
     assert torch.binomial(count.new_ones(0), count.new_ones(0)).shape == (0,)

@@ -54,7 +54,9 @@ def run_program(made, given):
 
     (output,) = made.module.graph.find_nodes(op="output")
     values = [n.meta["val"] for n in output.args[0]]
-    handle = _C.graph_register(traced, [(str(v.dtype).removeprefix("torch."), tuple(v.shape), v.stride()) for v in values])
+    handle = _C.graph_register(
+        traced, [(str(v.dtype).removeprefix("torch."), tuple(v.shape), v.stride()) for v in values]
+    )
     try:
         results = torch.ops.torch_tpu.graph_call(handle, *tensors)
     finally:
@@ -64,7 +66,8 @@ def run_program(made, given):
 
 @pytest.mark.parametrize("n", [1, 2, 5])
 def test_a_rolled_step_is_that_of_the_layers_one_by_one(n):
-    """Loss, gradients of parameters, of the input and of what all layers share, as the recorded program computes them here."""
+    """Loss, gradients of parameters, of the input and of what all layers share, as the recorded program computes them
+    here."""
     torch.manual_seed(n)
     plain = Model(n)
     x, shift = torch.randn(4, 8, requires_grad=True), torch.randn(8, requires_grad=True)
@@ -176,12 +179,15 @@ def test_layers_that_cannot_be_one_loop_are_refused():
     narrow = nn.ModuleList([nn.Linear(8, 4), nn.Linear(8, 4)])
     with aot.fake():
         model, x = torch_tpu.scan_layers(narrow), torch.zeros(4, 8)
-    with pytest.raises(ValueError, match=r"expected layers that return what they are given, \[4, 8\] of float32, got \[4, 4\]"):
+    with pytest.raises(
+        ValueError, match=r"expected layers that return what they are given, \[4, 8\] of float32, got \[4, 4\]"
+    ):
         trace.record(model, (x,))
 
 
 def test_what_checkpointing_computes_again_waits_for_its_gradient():
-    """Else the compiler takes it for what forward has computed, and keeps that. Values are those without checkpointing."""
+    """Else the compiler takes it for what forward has computed, and keeps that. Values are those without
+    checkpointing."""
     from torch.utils.checkpoint import checkpoint
 
     with aot.fake():
@@ -206,8 +212,12 @@ def test_what_checkpointing_computes_again_waits_for_its_gradient():
     barriers = again.module.graph.find_nodes(op="call_function", target=torch.ops.torch_tpu.barrier.default)
     inputs = dict(zip(again.module.graph.find_nodes(op="placeholder"), again.names))
     waiting = {inputs.get(n.args[0]) for n in barriers}
-    assert {f"model.{k}" for k, _ in model.named_parameters() if "down" not in k} <= waiting and not any(n.args[1] in inputs for n in barriers)
-    assert "barrier" not in str(kept.module.graph) and trace.lower(again).text.count("optimization_barrier") == len(barriers)
+    assert {f"model.{k}" for k, _ in model.named_parameters() if "down" not in k} <= waiting and not any(
+        n.args[1] in inputs for n in barriers
+    )
+    assert "barrier" not in str(kept.module.graph) and trace.lower(again).text.count("optimization_barrier") == len(
+        barriers
+    )
     torch.manual_seed(0)
     real = nn.ModuleList([Layer(), Layer()])
     given = {f"model.{k}": v.detach() for k, v in [*real.named_parameters(), *real.named_buffers()]}

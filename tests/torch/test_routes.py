@@ -80,7 +80,11 @@ except RuntimeError as e:
 def python_calls(f):
     """(file, function) of every call that the interpreter makes during f()."""
     seen = []
-    sys.setprofile(lambda frame, event, _: seen.append((frame.f_code.co_filename, frame.f_code.co_name)) if event == "call" else None)
+    sys.setprofile(
+        lambda frame, event, _: (
+            seen.append((frame.f_code.co_filename, frame.f_code.co_name)) if event == "call" else None
+        )
+    )
     try:
         f()
     finally:

@@ -41,13 +41,21 @@ def test_streams():
 
 def test_accelerator_api():
     acc = torch.accelerator
-    assert acc.is_available() and acc.current_accelerator().type == "tpu" and acc.device_count() == torch.tpu.device_count()
+    assert (
+        acc.is_available()
+        and acc.current_accelerator().type == "tpu"
+        and acc.device_count() == torch.tpu.device_count()
+    )
     acc.set_device_index(0)
     assert acc.current_device_index() == 0
     s = acc.current_stream()
     acc.set_stream(s)
     acc.synchronize()
-    assert acc.memory_allocated() >= 0 and acc.max_memory_allocated() >= acc.memory_allocated() and acc.memory_stats() is not None
+    assert (
+        acc.memory_allocated() >= 0
+        and acc.max_memory_allocated() >= acc.memory_allocated()
+        and acc.memory_stats() is not None
+    )
     acc.reset_peak_memory_stats(), acc.reset_accumulated_memory_stats(), acc.empty_cache()
     assert acc.memory_reserved() >= 0 and acc.max_memory_reserved() >= 0
     with acc.device_index(0):
@@ -135,16 +143,28 @@ print((x + 1).sum().item())
 # ---- errors, worded as PyTorch words them ----
 def test_error_wording():
     x, y = torch.ones(2, 3, device="tpu"), torch.ones(4, 5, device="tpu")
-    for f, kind in ((lambda a, b: a + b, RuntimeError), (lambda a, b: a @ b, RuntimeError), (lambda a, b: a.view(5), RuntimeError),
-                    (lambda a, b: a[7], IndexError), (lambda a, b: a.sum(4), IndexError), (lambda a, b: torch.cat([a, b]), RuntimeError),
-                    (lambda a, b: a.reshape(7), RuntimeError), (lambda a, b: a.expand(5, 5), RuntimeError), (lambda a, b: b.item(), RuntimeError),
-                    (lambda a, b: torch.nn.functional.linear(a, b), RuntimeError), (lambda a, b: a.long().mean(), RuntimeError)):
+    for f, kind in (
+        (lambda a, b: a + b, RuntimeError),
+        (lambda a, b: a @ b, RuntimeError),
+        (lambda a, b: a.view(5), RuntimeError),
+        (lambda a, b: a[7], IndexError),
+        (lambda a, b: a.sum(4), IndexError),
+        (lambda a, b: torch.cat([a, b]), RuntimeError),
+        (lambda a, b: a.reshape(7), RuntimeError),
+        (lambda a, b: a.expand(5, 5), RuntimeError),
+        (lambda a, b: b.item(), RuntimeError),
+        (lambda a, b: torch.nn.functional.linear(a, b), RuntimeError),
+        (lambda a, b: a.long().mean(), RuntimeError),
+    ):
         with pytest.raises(kind) as got:
             f(x, y)
         with pytest.raises(kind) as want:
             f(x.cpu(), y.cpu())
         first = str(want.value).split("\n")[0]
-        assert str(got.value).split("\n")[0].replace("tpu", "cpu").split()[:4] == first.split()[:4], (str(got.value), first)
+        assert str(got.value).split("\n")[0].replace("tpu", "cpu").split()[:4] == first.split()[:4], (
+            str(got.value),
+            first,
+        )
 
 
 def test_operands_on_two_devices():

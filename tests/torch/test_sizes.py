@@ -51,11 +51,17 @@ def poisoned(x, dims):
 
 def values(sizes, seed=0, dtype=torch.float32):
     g = torch.Generator().manual_seed(seed)
-    return torch.randint(0, 5, sizes, generator=g, dtype=dtype) if not dtype.is_floating_point else torch.rand(sizes, generator=g, dtype=dtype) + 0.5
+    return (
+        torch.randint(0, 5, sizes, generator=g, dtype=dtype)
+        if not dtype.is_floating_point
+        else torch.rand(sizes, generator=g, dtype=dtype) + 0.5
+    )
 
 
 def agree(want, got):
-    for a, b in zip(want if isinstance(want, (tuple, list)) else [want], got if isinstance(got, (tuple, list)) else [got]):
+    for a, b in zip(
+        want if isinstance(want, (tuple, list)) else [want], got if isinstance(got, (tuple, list)) else [got]
+    ):
         if not isinstance(a, torch.Tensor):
             assert a == b
             continue
@@ -82,7 +88,8 @@ OPS = {
     "scores": lambda x: F.softmax(x @ x.transpose(1, 2), -1) @ x,
     "contraction": lambda x: (torch.einsum("bld,ble->de", x, x), torch.einsum("bld,bmd->blm", x, x)),
     "causal": lambda x: F.scaled_dot_product_attention(x[:, None], x[:, None], x[:, None], is_causal=True),
-    "positions": lambda x: x * torch.arange(x.shape[1], device=x.device)[:, None] + torch.ones(x.shape[0], 1, 1, device=x.device),
+    "positions": lambda x: x * torch.arange(x.shape[1], device=x.device)[:, None]
+    + torch.ones(x.shape[0], 1, 1, device=x.device),
     "triangle": lambda x: torch.tril(x @ x.transpose(1, 2)),
     "from the end": lambda x: (x[:, -1], x[:, -2:], x[-1], x[:, 1:], x[:, :-1], x[1:]),
     "shifted": lambda x: x[:, 1:] - x[:, :-1],
@@ -99,19 +106,33 @@ OPS = {
     "repeat": lambda x: (x.repeat(1, 2, 1), x.repeat(2, 1, 1)),
     "sizes": lambda x: (x * x.shape[1], x / (x.shape[0] * x.shape[1]), x + x.shape[1] ** 0.5, x.shape[1] * 2 + 1),
     "made": lambda x: (
-        x.new_zeros(x.shape[1], 2), torch.full((x.shape[0],), 2.5, device=x.device), torch.zeros_like(x).sum(), torch.ones_like(x).sum(),
+        x.new_zeros(x.shape[1], 2),
+        torch.full((x.shape[0],), 2.5, device=x.device),
+        torch.zeros_like(x).sum(),
+        torch.ones_like(x).sum(),
     ),
     "arange": lambda x: (
-        torch.arange(x.shape[1], device=x.device).sum(), torch.arange(1, x.shape[1], device=x.device), torch.arange(x.shape[0], x.shape[0] + 3, device=x.device),
+        torch.arange(x.shape[1], device=x.device).sum(),
+        torch.arange(1, x.shape[1], device=x.device),
+        torch.arange(x.shape[0], x.shape[0] + 3, device=x.device),
     ),
-    "gather": lambda x: (x.index_select(1, torch.tensor([0, 1], device=x.device)), x[:, torch.tensor([-1, 0], device=x.device)], torch.gather(x, 1, x[:, :2].long())),
+    "gather": lambda x: (
+        x.index_select(1, torch.tensor([0, 1], device=x.device)),
+        x[:, torch.tensor([-1, 0], device=x.device)],
+        torch.gather(x, 1, x[:, :2].long()),
+    ),
     "transposed": lambda x: (x.transpose(0, 1).contiguous(), x.permute(2, 1, 0) * 2, x.transpose(1, 2)),
     "split": lambda x: x.split([2, 4], 2) + x.chunk(3, 2),
     "unbind": lambda x: x.unbind(2),
     "sort": lambda x: (x.sort(2).values, x.topk(2, -1).indices),
     "one_hot": lambda x: F.one_hot(x.long().clamp(0, 3), 4).sum(1),
     "masked": lambda x: x.masked_fill(x > 1, 0.0).sum(1),
-    "loss": lambda x: (F.mse_loss(x, x * 2), F.l1_loss(x, x * 2), F.binary_cross_entropy_with_logits(x, x), F.smooth_l1_loss(x, x + 2)),
+    "loss": lambda x: (
+        F.mse_loss(x, x * 2),
+        F.l1_loss(x, x * 2),
+        F.binary_cross_entropy_with_logits(x, x),
+        F.smooth_l1_loss(x, x + 2),
+    ),
     "cross_entropy": lambda x: F.cross_entropy(x.flatten(0, 1), x.flatten(0, 1)[:, 0].long()),
     "convolution": lambda x: F.conv1d(x[:, :1], torch.ones(2, 1, 3, device=x.device)),
     "round": lambda x: (x.round(), x.abs(), x.sign(), x.remainder(0.3), x.pow(2)),
@@ -192,7 +213,9 @@ def test_lengths_of_a_model_in_inference():
 
         def forward(self, x):
             q, k, v = self.qkv(self.norm(x)).view(*x.shape[:2], 3, 2, 8).permute(2, 0, 3, 1, 4)
-            return x + F.gelu(self.out(F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).flatten(2)))
+            return x + F.gelu(
+                self.out(F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).flatten(2))
+            )
 
     layer, on = Block(), Block()
     on.load_state_dict(layer.state_dict())
@@ -210,8 +233,12 @@ def test_lengths_of_a_model_in_inference():
 def test_lengths_of_layers_that_torch_makes_in_one():
     """An encoder in inference: what its layers are made of is in the program."""
     torch.manual_seed(0)
-    want = nn.TransformerEncoder(nn.TransformerEncoderLayer(16, 2, 32, batch_first=True), 2, enable_nested_tensor=False).eval()
-    on = nn.TransformerEncoder(nn.TransformerEncoderLayer(16, 2, 32, batch_first=True), 2, enable_nested_tensor=False).eval()
+    want = nn.TransformerEncoder(
+        nn.TransformerEncoderLayer(16, 2, 32, batch_first=True), 2, enable_nested_tensor=False
+    ).eval()
+    on = nn.TransformerEncoder(
+        nn.TransformerEncoderLayer(16, 2, 32, batch_first=True), 2, enable_nested_tensor=False
+    ).eval()
     on.load_state_dict(want.state_dict())
     f = torch.compile(on.to("tpu"), backend="tpu")
     with torch.no_grad():
@@ -330,18 +357,33 @@ def broken(x):
 
 
 ARGUMENTS = {
-    "a size as an argument": (lambda x, k: (x[:, :k] * k).sum(1), [(rand(3, 9), 4), (rand(3, 12), 7), (rand(3, 9), 0), (rand(3, 9), 1), (rand(3, 9), -2)]),
-    "none and one": (lambda x: (x * 2, x.sum(1), x.shape[0] * 2), [(rand(3, 9),), (rand(0, 9),), (rand(1, 5),), (rand(4, 1),), (rand(4, 0),)]),
+    "a size as an argument": (
+        lambda x, k: (x[:, :k] * k).sum(1),
+        [(rand(3, 9), 4), (rand(3, 12), 7), (rand(3, 9), 0), (rand(3, 9), 1), (rand(3, 9), -2)],
+    ),
+    "none and one": (
+        lambda x: (x * 2, x.sum(1), x.shape[0] * 2),
+        [(rand(3, 9),), (rand(0, 9),), (rand(1, 5),), (rand(4, 1),), (rand(4, 0),)],
+    ),
     "two sizes that are one": (lambda x: x @ x, [(rand(5, 5),), (rand(9, 9),)]),
     "a branch on a size": (lambda x: x * 2 if x.shape[0] > 4 else x + 1, [(rand(3, 2),), (rand(5, 2),), (rand(9, 2),)]),
-    "two tensors": (lambda x, y: torch.cat([x, y], 0)[x.shape[0] :].sum(0) + y.mean(0), [(rand(3, 4), rand(5, 4)), (rand(9, 4), rand(2, 4)), (rand(5, 4), rand(5, 4))]),
+    "two tensors": (
+        lambda x, y: torch.cat([x, y], 0)[x.shape[0] :].sum(0) + y.mean(0),
+        [(rand(3, 4), rand(5, 4)), (rand(9, 4), rand(2, 4)), (rand(5, 4), rand(5, 4))],
+    ),
     "a graph break": (broken, [(rand(3, 4),), (rand(7, 4),), (rand(12, 4),)]),
     "views": (lambda x: x * 2 + x.sum(), [(rand(10, 12)[2:7, 1:9],), (rand(10, 12)[1:7, :],), (rand(8, 9).t(),)]),
     "repeated elements": (lambda x: x.sum(0) * x, [(rand(1, 6).expand(5, 6),), (rand(1, 6).expand(9, 6),)]),
     "a size that data tell": (lambda x: x[x > 1].sum() + x.shape[0], [(rand(30),), (rand(50),)]),
-    "indices from the end": (lambda x, i: x[i], [(rand(9, 3), torch.tensor([-1, 0, 2])), (rand(12, 3), torch.tensor([-1, -12, 5]))]),
+    "indices from the end": (
+        lambda x, i: x[i],
+        [(rand(9, 3), torch.tensor([-1, 0, 2])), (rand(12, 3), torch.tensor([-1, -12, 5]))],
+    ),
     "bfloat16": (lambda x: F.softmax(x, -1).sum(0), [(rand(3, 9).bfloat16(),), (rand(4, 12).bfloat16(),)]),
-    "accumulation": (lambda x, i: x.index_put((i,), x[:1], accumulate=True), [(rand(9), torch.tensor([1, 2])), (rand(12), torch.tensor([0, 11, 11]))]),
+    "accumulation": (
+        lambda x, i: x.index_put((i,), x[:1], accumulate=True),
+        [(rand(9), torch.tensor([1, 2])), (rand(12), torch.tensor([0, 11, 11]))],
+    ),
 }
 
 

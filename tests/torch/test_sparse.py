@@ -34,7 +34,9 @@ CASES = {
     "made_from_parts": lambda v: torch.sparse_coo_tensor(*TWICE, device=v),
     "coalesce": lambda v: torch.sparse_coo_tensor(*TWICE, device=v).coalesce(),
     "coalesce_bool": lambda v: torch.sparse_coo_tensor(TWICE[0], TWICE[1] > 1, TWICE[2], device=v).coalesce(),
-    "coalesce_bool_256_times": lambda v: torch.sparse_coo_tensor(torch.zeros(1, 256, dtype=torch.long), torch.ones(256, dtype=torch.bool), (2,), device=v).coalesce(),
+    "coalesce_bool_256_times": lambda v: torch.sparse_coo_tensor(
+        torch.zeros(1, 256, dtype=torch.long), torch.ones(256, dtype=torch.bool), (2,), device=v
+    ).coalesce(),
     "coalesce_hybrid": lambda v: torch.sparse_coo_tensor(TWICE[0][:1], D[:4], (2, 3), device=v).coalesce(),
     "empty": lambda v: torch.zeros(3, 4, layout=torch.sparse_coo, device=v).coalesce().to_dense(),
     "add": lambda v: coo(A, v) + coo(B, v),
@@ -59,7 +61,9 @@ CASES = {
     "mm_sparse_by_sparse": lambda v: torch.sparse.mm(coo(A, v), coo(B.t().contiguous(), v)),
     "addmm": lambda v: torch.sparse.addmm(torch.ones(5, 3, device=v), coo(A, v), D.to(v), beta=0.5, alpha=2),
     "mv": lambda v: coo(A, v) @ D[:, 0].to(v),
-    "sampled_addmm": lambda v: torch.sparse.sampled_addmm(csr(A, v), torch.ones(5, 2, device=v), torch.ones(2, 7, device=v)),
+    "sampled_addmm": lambda v: torch.sparse.sampled_addmm(
+        csr(A, v), torch.ones(5, 2, device=v), torch.ones(2, 7, device=v)
+    ),
     "mm_reduce": lambda v: torch.sparse.mm(csr(A, v), D.to(v), "amax"),
     "sum": lambda v: torch.sparse.sum(coo(A, v)),
     "sum_dim": lambda v: torch.sparse.sum(coo(A, v), 0),
@@ -92,7 +96,11 @@ def test_gradients():
     def run(v):
         a, d = coo(A, v).requires_grad_(), D.clone().to(v).requires_grad_()
         x = A.clone().to(v).requires_grad_()
-        (torch.sparse.mm(a, d).sum() + (x.to_sparse().to_dense() * B.to(v)).sum() + torch.sparse.softmax(a, 1).to_dense()[0].sum()).backward()
+        (
+            torch.sparse.mm(a, d).sum()
+            + (x.to_sparse().to_dense() * B.to(v)).sum()
+            + torch.sparse.softmax(a, 1).to_dense()[0].sum()
+        ).backward()
         return a.grad.coalesce(), d.grad, x.grad
 
     for got, want in zip(run("tpu"), run("cpu")):
@@ -130,12 +138,23 @@ def _refusals(v):
     coo, csr = x.to_sparse(), x.to_sparse_csr()
     hybrid = torch.sparse_coo_tensor(torch.tensor([[0, 1]]), torch.ones(2, 3), (3, 3)).to(v)
     return {
-        "add a number": lambda: coo + 1, "number first": lambda: 1 + coo, "subtract a number": lambda: coo - 1, "hybrid": lambda: hybrid @ x,
-        "dtypes": lambda: coo @ x.double(), "dtypes of ints": lambda: coo.to(torch.int64) @ x, "ints": lambda: coo.long() @ coo.long(),
-        "div_ of ints": lambda: coo.long().div_(3), "mul_ of bool": lambda: coo.bool().mul_(3), "bools": lambda: coo.bool() + coo.bool(),
-        "into real": lambda: torch.ones(3, 3, device=v).add_(coo.to(torch.complex64)), "minus of bools": lambda: coo.bool() - coo.bool(),
-        "index": lambda: coo.index_select(0, torch.tensor([7], device=v)), "columns": lambda: x.to_sparse_csc() + csr.to_sparse_csc(),
-        "diagonals": lambda: torch.sparse.spdiags(torch.ones(2, 3, device=v), torch.zeros(2, dtype=torch.int64, device=v), (3, 3)),
+        "add a number": lambda: coo + 1,
+        "number first": lambda: 1 + coo,
+        "subtract a number": lambda: coo - 1,
+        "hybrid": lambda: hybrid @ x,
+        "dtypes": lambda: coo @ x.double(),
+        "dtypes of ints": lambda: coo.to(torch.int64) @ x,
+        "ints": lambda: coo.long() @ coo.long(),
+        "div_ of ints": lambda: coo.long().div_(3),
+        "mul_ of bool": lambda: coo.bool().mul_(3),
+        "bools": lambda: coo.bool() + coo.bool(),
+        "into real": lambda: torch.ones(3, 3, device=v).add_(coo.to(torch.complex64)),
+        "minus of bools": lambda: coo.bool() - coo.bool(),
+        "index": lambda: coo.index_select(0, torch.tensor([7], device=v)),
+        "columns": lambda: x.to_sparse_csc() + csr.to_sparse_csc(),
+        "diagonals": lambda: torch.sparse.spdiags(
+            torch.ones(2, 3, device=v), torch.zeros(2, dtype=torch.int64, device=v), (3, 3)
+        ),
     }
 
 
@@ -151,11 +170,31 @@ def test_refused_as_on_cpu(name):
 def _compressed(v):
     x = (torch.eye(3) + torch.eye(3).roll(1, 0) * 2).to(v)
     csr, csc, other = x.to_sparse_csr(), x.to_sparse_csc(), (x.t() * 3).contiguous()
-    yield from (csr.to_sparse_csc(), csc.to_sparse_csr(), csr[1], csr[:, 1], csr[1, 0], csr + other, other + csr, torch.add(other, csr, alpha=2))
-    yield from (x.to_sparse_csr().add_(other.to_sparse_csr()), x.clone().add_(csr), csc * 2, csc @ csr, csr @ csc, csc @ csc, csr @ x[0])
+    yield from (
+        csr.to_sparse_csc(),
+        csc.to_sparse_csr(),
+        csr[1],
+        csr[:, 1],
+        csr[1, 0],
+        csr + other,
+        other + csr,
+        torch.add(other, csr, alpha=2),
+    )
+    yield from (
+        x.to_sparse_csr().add_(other.to_sparse_csr()),
+        x.clone().add_(csr),
+        csc * 2,
+        csc @ csr,
+        csr @ csc,
+        csc @ csc,
+        csr @ x[0],
+    )
     yield from (x.to_sparse().index_select(0, torch.tensor([-1, 1], device=v)),)
     diagonals, offsets = torch.arange(9.0, device=v).reshape(3, 3) + 1, torch.tensor([0, -1, 2], device=v)
-    yield from (torch.sparse.spdiags(diagonals, offsets, (3, 4)), torch.sparse.spdiags(diagonals, offsets, (3, 4), torch.sparse_csr))
+    yield from (
+        torch.sparse.spdiags(diagonals, offsets, (3, 4)),
+        torch.sparse.spdiags(diagonals, offsets, (3, 4), torch.sparse_csr),
+    )
 
 
 def test_compressed_layouts_equal_the_cpu():

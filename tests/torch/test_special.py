@@ -1,4 +1,5 @@
-"""Special functions against the CPU where they change formula: ends of intervals, large and negative degrees, far arguments."""
+"""Special functions against the CPU where they change formula: ends of intervals, large and negative degrees, far
+arguments."""
 import pytest
 import torch
 
@@ -53,7 +54,9 @@ def test_one_program_serves_every_degree():
 def test_airy(dtype):
     airy = pytest.importorskip("scipy.special").airy
     near = torch.linspace(-12, 12, 241, dtype=dtype)
-    far = torch.tensor([float("inf"), -float("inf"), float("nan"), 103, 104, 30, -40, 2, -2, 2.09, -2.09, 0, -0.0], dtype=dtype)
+    far = torch.tensor(
+        [float("inf"), -float("inf"), float("nan"), 103, 104, 30, -40, 2, -2, 2.09, -2.09, 0, -0.0], dtype=dtype
+    )
     for x in (near, far):
         want = torch.from_numpy(airy(x.double().numpy())[0])  # torch's own is off by 3e-6 near -2.09
         want[x > 103.892] = 0  # as torch has it
@@ -71,7 +74,8 @@ def test_bessel_functions_are_those_of_scipy(name):
     want = torch.from_numpy(getattr(scipy, name.removeprefix("bessel_"))(x.numpy()))
     got = getattr(torch.special, name)(x.to("tpu")).cpu()
     torch.testing.assert_close(got, want, rtol=1e-12, atol=2e-15)
-    assert (getattr(torch.special, name)(x) - want).abs().max() > 1e-7  # torch's own on the CPU, which conformance/reasons.py tells of
+    # torch's own on the CPU, which conformance/reasons.py tells of
+    assert (getattr(torch.special, name)(x) - want).abs().max() > 1e-7
 
 
 def test_running_logsumexp_is_rounded_once():

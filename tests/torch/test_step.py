@@ -72,7 +72,15 @@ def test_a_step_is_one_execution_and_rates_are_operands(name, counted, native):
         m, x, y = net(device)
         optimizer = OPTIMIZERS[name](m.parameters())
         step = plain(m, optimizer, clip=0.5)
-        sides.append([m, x, y, torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.9), torch_tpu.compile_step(step, fullgraph=True) if device == "tpu" else step])
+        sides.append(
+            [
+                m,
+                x,
+                y,
+                torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.9),
+                torch_tpu.compile_step(step, fullgraph=True) if device == "tpu" else step,
+            ]
+        )
     losses = [[], []]
 
     def train(n):
@@ -179,7 +187,9 @@ def test_what_it_refers_to_is_looked_at_before_each_call(counted):
 
 def test_shapes_and_numbers_of_arguments():
     m, _, _ = net("tpu")
-    forward = torch_tpu.compile_step(lambda x, n=2, *, parts: [m(x) * n, {"sum": sum(p.sum() for p in parts)}, n, "text"], fullgraph=True)
+    forward = torch_tpu.compile_step(
+        lambda x, n=2, *, parts: [m(x) * n, {"sum": sum(p.sum() for p in parts)}, n, "text"], fullgraph=True
+    )
     for _ in range(2):
         for size in (5, 7):
             for n in (2, 3.5):
@@ -260,7 +270,9 @@ def test_what_cannot_be_one_program_runs_as_ever():
     ours, on_cpu = torch_tpu.compile_step(reading(plain(m, optimizer))), reading(plain(reference, theirs))
     with pytest.warns(UserWarning, match=r"runs operator by operator: the step reads a value"):
         got = [ours(x, y).item() for _ in range(4)]
-    torch.testing.assert_close(torch.tensor(got), torch.tensor([on_cpu(xc, yc).item() for _ in range(4)]), rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(
+        torch.tensor(got), torch.tensor([on_cpu(xc, yc).item() for _ in range(4)]), rtol=1e-4, atol=1e-5
+    )
     same_models(m, reference)
     with pytest.raises(RuntimeError, match="is not one program: the step reads a value"):
         torch_tpu.compile_step(reading(plain(m, optimizer)), fullgraph=True)(x, y)
@@ -318,13 +330,17 @@ def test_state_goes_to_disk_and_back(tmp_path):
     state, of_optimizer = torch.load(tmp_path / "state")
     m.load_state_dict(state)
     optimizer.load_state_dict(of_optimizer)
-    torch.testing.assert_close(torch.tensor([step(x, y).item() for _ in range(3)]), torch.tensor(want), rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(
+        torch.tensor([step(x, y).item() for _ in range(3)]), torch.tensor(want), rtol=1e-5, atol=1e-6
+    )
     reference, xc, yc = net("cpu")
     theirs = torch.optim.AdamW(reference.parameters(), lr=1e-2)
     reference.load_state_dict({k: v.cpu() for k, v in state.items()})
     theirs.load_state_dict(torch.load(tmp_path / "state", map_location="cpu")[1])
     on_cpu = plain(reference, theirs)
-    torch.testing.assert_close(torch.tensor([on_cpu(xc, yc).item() for _ in range(3)]), torch.tensor(want), rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(
+        torch.tensor([on_cpu(xc, yc).item() for _ in range(3)]), torch.tensor(want), rtol=1e-4, atol=1e-5
+    )
 
 
 def test_tensors_that_a_step_binds():
@@ -376,13 +392,35 @@ def input():
     return 1.0
 
 
-@pytest.mark.parametrize("change", [
-    lambda m, patch: patch.setattr(Scaled, "scale", 2.0), lambda m, patch: setattr(m, "scale", 2.0), lambda m, patch: setattr(m, "use_more", True),
-    lambda m, patch: patch.setattr(Settings, "scale", 2.0), lambda m, patch: patch.setattr(Settings, "parts", {"a", "b"}),
-    lambda m, patch: setattr(m.slots, "scale", 2.0), lambda m, patch: patch.setattr(Scaled, "forward", lambda self, x: self.layer(x) * 5),
-    lambda m, patch: patch.setitem(globals(), "input", lambda: 4.0), lambda m, patch: setattr(m, "forward", lambda x: x * 2),
-    lambda m, patch: setattr(m.layer.weight, "data", torch.ones(3, 3, device="tpu")), lambda m, patch: m.bfloat16(),
-], ids=["class", "shadow", "getattr", "namespace", "set", "slots", "method", "builtin's name", "instance's method", "data", "dtype"])
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda m, patch: patch.setattr(Scaled, "scale", 2.0),
+        lambda m, patch: setattr(m, "scale", 2.0),
+        lambda m, patch: setattr(m, "use_more", True),
+        lambda m, patch: patch.setattr(Settings, "scale", 2.0),
+        lambda m, patch: patch.setattr(Settings, "parts", {"a", "b"}),
+        lambda m, patch: setattr(m.slots, "scale", 2.0),
+        lambda m, patch: patch.setattr(Scaled, "forward", lambda self, x: self.layer(x) * 5),
+        lambda m, patch: patch.setitem(globals(), "input", lambda: 4.0),
+        lambda m, patch: setattr(m, "forward", lambda x: x * 2),
+        lambda m, patch: setattr(m.layer.weight, "data", torch.ones(3, 3, device="tpu")),
+        lambda m, patch: m.bfloat16(),
+    ],
+    ids=[
+        "class",
+        "shadow",
+        "getattr",
+        "namespace",
+        "set",
+        "slots",
+        "method",
+        "builtin's name",
+        "instance's method",
+        "data",
+        "dtype",
+    ],
+)
 def test_what_a_class_holds_is_looked_at(change, monkeypatch):
     m = Scaled().to("tpu")
     x = torch.ones(2, 3, device="tpu")
@@ -567,7 +605,17 @@ def test_what_a_dict_holds_is_not_what_it_gives():
 
 def test_steps_of_a_package_are_not_followed_far():
     transformers = pytest.importorskip("transformers")
-    config = transformers.GPT2Config(n_embd=32, n_layer=2, n_head=2, vocab_size=50, bos_token_id=1, eos_token_id=2, resid_pdrop=0, embd_pdrop=0, attn_pdrop=0)
+    config = transformers.GPT2Config(
+        n_embd=32,
+        n_layer=2,
+        n_head=2,
+        vocab_size=50,
+        bos_token_id=1,
+        eos_token_id=2,
+        resid_pdrop=0,
+        embd_pdrop=0,
+        attn_pdrop=0,
+    )
     torch.manual_seed(0)
     reference = transformers.GPT2LMHeadModel(config)
     m = transformers.GPT2LMHeadModel(config).to("tpu")
@@ -591,7 +639,8 @@ def test_steps_of_a_package_are_not_followed_far():
         torch.testing.assert_close(step().cpu(), eager(), rtol=1e-4, atol=1e-5)
     (_, program), = step.known[next(iter(step.known))]
     assert step.programs == 1 and len(program.watch.places) < 2000  # everything that its classes mention is 38,000
-    m.transformer.h[0].attn.scaling = reference.transformer.h[0].attn.scaling = 2.0  # an attribute of a package's object
+    # an attribute of a package's object
+    m.transformer.h[0].attn.scaling = reference.transformer.h[0].attn.scaling = 2.0
     torch.testing.assert_close(step().cpu(), eager(), rtol=1e-4, atol=1e-5)
 
 

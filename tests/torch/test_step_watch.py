@@ -1,4 +1,5 @@
-"""torch_tpu.compile_step: whatever a step refers to in Python, its calls give what the function itself gives, and no fake tensor is left anywhere."""
+"""torch_tpu.compile_step: whatever a step refers to in Python, its calls give what the function itself gives, and no
+fake tensor is left anywhere."""
 import collections
 import contextvars
 import dataclasses
@@ -24,8 +25,8 @@ def first(x):
 
 
 def same_as_eager(make, change=lambda: None, programs=None):
-    """make() -> (function of a tensor, what it fills or None), new at each call. Both are called before and after the change. programs: how many
-    there are afterwards."""
+    """make() -> (function of a tensor, what it fills or None), new at each call. Both are called before and after the
+    change. programs: how many there are afterwards."""
     x = torch.full((2, 3), 2.0, device="tpu")
     (fn, filled), (eager, _) = make(), make()
     step = torch_tpu.compile_step(fn)
@@ -38,7 +39,12 @@ def same_as_eager(make, change=lambda: None, programs=None):
     assert programs is None or step.programs == programs, step.refused
 
 
-SPACE, BAG, VARIABLE, TABLE = types.SimpleNamespace(a=1.0), {"a": 1.0, "b": 3.0}, contextvars.ContextVar("variable", default=1.0), {}
+SPACE, BAG, VARIABLE, TABLE = (
+    types.SimpleNamespace(a=1.0),
+    {"a": 1.0, "b": 3.0},
+    contextvars.ContextVar("variable", default=1.0),
+    {},
+)
 SCALE = 2.0
 SETTINGS = types.ModuleType("torch_tpu_test_settings")
 SETTINGS.__file__, SETTINGS.SCALE = "/nowhere/settings.py", 2.0
@@ -102,8 +108,24 @@ def changing(case):
     }[case]
 
 
-@pytest.mark.parametrize("case", ["a computed name", "vars()", "a metaclass", "a computed variable", "an attribute appears", "the order of a dict", "a context variable", "globals()", "eval()", "an import",
-                                  "a class of an object", "a weak dict", "overloads"])
+@pytest.mark.parametrize(
+    "case",
+    [
+        "a computed name",
+        "vars()",
+        "a metaclass",
+        "a computed variable",
+        "an attribute appears",
+        "the order of a dict",
+        "a context variable",
+        "globals()",
+        "eval()",
+        "an import",
+        "a class of an object",
+        "a weak dict",
+        "overloads",
+    ],
+)
 def test_what_changes_is_seen(case, monkeypatch):
     monkeypatch.setenv("TORCH_TPU_TEST_factor", "2")
     monkeypatch.setitem(sys.modules, "torch_tpu_test_settings", SETTINGS)
@@ -169,8 +191,20 @@ def filling(case):
     return {"print": lambda x: (lines.append(f"{x}"), x)[1]}[case], lines
 
 
-@pytest.mark.parametrize("case,programs", [("lru_cache", 1), ("a table", 1), ("cached_property", 1), ("a queue", 0), ("a deque", 0), ("a hook's list", 0),
-                                           ("an iterator", 0), ("a counter", 0), ("print", 0)])
+@pytest.mark.parametrize(
+    "case,programs",
+    [
+        ("lru_cache", 1),
+        ("a table", 1),
+        ("cached_property", 1),
+        ("a queue", 0),
+        ("a deque", 0),
+        ("a hook's list", 0),
+        ("an iterator", 0),
+        ("a counter", 0),
+        ("print", 0),
+    ],
+)
 def test_what_a_step_fills(case, programs):
     same_as_eager(lambda: filling(case), programs=programs)
 

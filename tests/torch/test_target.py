@@ -1,4 +1,5 @@
-"""Programs written for a TPU: what TPUs lack is written by means of what they have. Any plugin runs them, with the same values."""
+"""Programs written for a TPU: what TPUs lack is written by means of what they have. Any plugin runs them, with the same
+values."""
 import os
 import pathlib
 import re
@@ -71,8 +72,12 @@ near("a large prime in f32", torch.fft.fft, torch.randn(2, 1031, dtype=torch.com
 def programs(tmp_path_factory):
     """The text of the programs that CODE makes for a TPU."""
     folder = tmp_path_factory.mktemp("programs")
-    done = subprocess.run([sys.executable, "-c", CODE], capture_output=True, text=True,
-                          env={**os.environ, "TORCH_TPU_TARGET": "tpu", "TORCH_TPU_DUMP": str(folder), "TORCH_TPU_FALLBACK": "error"})
+    done = subprocess.run(
+        [sys.executable, "-c", CODE],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "TORCH_TPU_TARGET": "tpu", "TORCH_TPU_DUMP": str(folder), "TORCH_TPU_FALLBACK": "error"},
+    )
     assert done.returncode == 0, done.stderr[-3000:]
     return [path.read_text() for path in sorted(pathlib.Path(folder).glob("*.mlir"))]
 
@@ -82,10 +87,16 @@ def test_programs_for_a_tpu_give_the_same_values(programs):
 
 
 def test_programs_for_a_tpu_have_nothing_that_tpus_lack(programs):
-    assert [aot.refusal(text) for text in programs if aot.refusal(text) or re.search(r'"stablehlo\.fft".*1031', text)] == []
+    assert [
+        aot.refusal(text) for text in programs if aot.refusal(text) or re.search(r'"stablehlo\.fft".*1031', text)
+    ] == []
 
 
 def test_a_target_that_is_none_is_named():
-    done = subprocess.run([sys.executable, "-c", "import torch; torch.ones(2, device='tpu')"], capture_output=True, text=True,
-                          env={**os.environ, "TORCH_TPU_TARGET": "gpu"})
+    done = subprocess.run(
+        [sys.executable, "-c", "import torch; torch.ones(2, device='tpu')"],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "TORCH_TPU_TARGET": "gpu"},
+    )
     assert done.returncode != 0 and "TORCH_TPU_TARGET: expected tpu or cpu, got gpu" in done.stderr

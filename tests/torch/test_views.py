@@ -59,7 +59,9 @@ def write(t, kind, value):
 
 
 numbers = st.tuples(st.integers(0, 8), st.integers(0, 5), st.integers(0, 5), st.integers(0, 5))
-chains = st.lists(st.tuples(st.lists(numbers, max_size=3), st.integers(0, 6), st.integers(-3, 3)), min_size=1, max_size=4)
+chains = st.lists(
+    st.tuples(st.lists(numbers, max_size=3), st.integers(0, 6), st.integers(-3, 3)), min_size=1, max_size=4
+)
 
 
 @settings(max_examples=40, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
@@ -104,11 +106,25 @@ def test_all_aliases_see_a_write(dev):
 def test_strided_and_negative_steps(dev):
     x = torch.arange(24.0, device=dev).view(4, 6)
     w = x.cpu()
-    for f in (lambda t: t[::2, 1::3], lambda t: t.flip(0), lambda t: t.as_strided((3, 3), (7, 2), 1), lambda t: t[1:, :-1].t(),
-              lambda t: t.expand(2, 4, 6), lambda t: t.movedim(0, 1).unflatten(0, (2, 3)), lambda t: t.unfold(1, 3, 2),
-              lambda t: t.roll(2, 1), lambda t: t.reshape(2, 12), lambda t: t.t().reshape(-1), lambda t: t.T.contiguous(),
-              lambda t: t[:, None], lambda t: t.squeeze(), lambda t: t[..., 2], lambda t: torch.stack(t.unbind(1)),
-              lambda t: torch.cat(t.split([1, 3])), lambda t: torch.cat(t.chunk(3, 1), 1)):
+    for f in (
+        lambda t: t[::2, 1::3],
+        lambda t: t.flip(0),
+        lambda t: t.as_strided((3, 3), (7, 2), 1),
+        lambda t: t[1:, :-1].t(),
+        lambda t: t.expand(2, 4, 6),
+        lambda t: t.movedim(0, 1).unflatten(0, (2, 3)),
+        lambda t: t.unfold(1, 3, 2),
+        lambda t: t.roll(2, 1),
+        lambda t: t.reshape(2, 12),
+        lambda t: t.t().reshape(-1),
+        lambda t: t.T.contiguous(),
+        lambda t: t[:, None],
+        lambda t: t.squeeze(),
+        lambda t: t[..., 2],
+        lambda t: torch.stack(t.unbind(1)),
+        lambda t: torch.cat(t.split([1, 3])),
+        lambda t: torch.cat(t.chunk(3, 1), 1),
+    ):
         g, c = f(x), f(w)
         assert g.stride() == c.stride() and g.storage_offset() == c.storage_offset() and torch.equal(g.cpu(), c)
         assert torch.equal((g + 1).cpu(), c + 1)
@@ -121,7 +137,9 @@ def test_view_as_another_dtype(dev):
     x.view(torch.int32)[0] = 0
     assert x.tolist() == [0.0, -2.0, 3.5]
     c = torch.tensor([1 + 2j, 3 - 1j], device=dev)
-    assert torch.view_as_real(c).tolist() == [[1, 2], [3, -1]] and c.real.tolist() == [1, 3] and c.imag.tolist() == [2, -1]
+    assert (
+        torch.view_as_real(c).tolist() == [[1, 2], [3, -1]] and c.real.tolist() == [1, 3] and c.imag.tolist() == [2, -1]
+    )
     c.imag.zero_()
     assert c.tolist() == [1 + 0j, 3 + 0j]
 

@@ -1,5 +1,6 @@
-"""The backend of torch.compile(model) where none is named: graphs that have tpu tensors go to the tpu backend, all others to
-inductor, which gets its mode and options as if nobody stood between. torch.compiler's set_default_backend changes it."""
+"""The backend of torch.compile(model) where none is named: graphs that have tpu tensors go to the tpu backend, all
+others to inductor, which gets its mode and options as if nobody stood between. torch.compiler's set_default_backend
+changes it."""
 import functools
 
 

@@ -9,9 +9,10 @@ from .. import _C
 class EagerMode(str, enum.Enum):
     """How operators run. Members equal their names in lower case, which is what set_eager_mode takes as well.
 
-    STRICT: each when it is called, without waiting. DEBUG: each waits for its results, and values that the CPU refuses (indices,
-    chances, division of integers by zero) raise what the CPU raises, at their line; in other modes indices out of range are
-    clamped where they read and left out where they write. DEFER_AND_FUSE ("fuse"): calls may be put off, to run as one program."""
+    STRICT: each when it is called, without waiting. DEBUG: each waits for its results, and values that the CPU refuses
+    (indices, chances, division of integers by zero) raise what the CPU raises, at their line; in other modes indices
+    out of range are clamped where they read and left out where they write. DEFER_AND_FUSE ("fuse"): calls may be put
+    off, to run as one program."""
 
     STRICT = "strict"
     DEBUG = "debug"
@@ -41,11 +42,12 @@ def _assign(settings):
 class set_eager_mode:
     """Sets the mode: "strict", "debug", "fuse" or an EagerMode.
 
-    As a call, of the process, or, inside a context, of what is left of that context. In a with statement, of this thread until its
-    end, and of the threads that run backward for it; others keep theirs. TORCH_TPU_EAGER_MODE says how a process begins.
+    As a call, of the process, or, inside a context, of what is left of that context. In a with statement, of this
+    thread until its end, and of the threads that run backward for it; others keep theirs. TORCH_TPU_EAGER_MODE says how
+    a process begins.
 
-    check_nonfinite, in debug mode: the first operator that makes a nan or an infinity from operands without any raises, and names
-    itself, its shapes and the line."""
+    check_nonfinite, in debug mode: the first operator that makes a nan or an infinity from operands without any raises,
+    and names itself, its shapes and the line."""
 
     def __init__(self, mode, check_nonfinite=False):
         try:
@@ -54,7 +56,9 @@ class set_eager_mode:
             raise ValueError(f"expected strict, debug or fuse, got {mode}") from None
         if check_nonfinite:
             if mode != "debug":
-                raise ValueError(f"check_nonfinite looks at the results of each call, which only debug mode does, not {mode}")
+                raise ValueError(
+                    f"check_nonfinite looks at the results of each call, which only debug mode does, not {mode}"
+                )
             self._settings += _NONFINITE
         self._before = _C.mode_settings()
         _assign(self._settings)

@@ -1,5 +1,5 @@
-"""Runs a function when a module has been imported, or now if it has been: what has to be told to parts of torch that are
-slow to import and that most programs never use."""
+"""Runs a function when a module has been imported, or now if it has been: what has to be told to parts of torch that
+are slow to import and that most programs never use."""
 import importlib.abc
 import importlib.util
 import sys

@@ -1,14 +1,18 @@
 """A loop over rows in traced graphs: repeat(body, reverse, init, xs, extra) -> [*carry, *ys].
 
-body(*carry, *(row of each of xs), *extra) gives [*carry, *(row of each of ys)], for the rows in order, or from the last to the first;
-rows of ys lie where those of xs do. As torch's own scan, which has no reverse, and whose gradient is its own. A traced program
-holds it as one loop, however many rows there are."""
+body(*carry, *(row of each of xs), *extra) gives [*carry, *(row of each of ys)], for the rows in order, or from the last
+to the first; rows of ys lie where those of xs do. As torch's own scan, which has no reverse, and whose gradient is its
+own. A traced program holds it as one loop, however many rows there are."""
 import torch
 from torch._C import DispatchKey
 from torch._ops import HigherOrderOperator
 from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.fx.experimental.proxy_tensor import ProxyTorchDispatchMode, disable_proxy_modes_tracing, make_fx, track_tensor_tree
-
+from torch.fx.experimental.proxy_tensor import (
+    ProxyTorchDispatchMode,
+    disable_proxy_modes_tracing,
+    make_fx,
+    track_tensor_tree,
+)
 
 class _Repeat(HigherOrderOperator):
     def __init__(self):
@@ -41,7 +45,9 @@ def _below(body, reverse, init, xs, extra):
 def _fake(mode, body, reverse, init, xs, extra):
     with mode:
         made = body(*init, *(x[0] for x in xs), *extra)
-        return [x.clone() for x in made[: len(init)]] + [y.new_empty((xs[0].shape[0], *y.shape)) for y in made[len(init) :]]
+        return [x.clone() for x in made[: len(init)]] + [
+            y.new_empty((xs[0].shape[0], *y.shape)) for y in made[len(init) :]
+        ]
 
 
 @repeat.py_impl(ProxyTorchDispatchMode)
@@ -57,15 +63,17 @@ def _proxy(mode, body, reverse, init, xs, extra):
 
 
 def trace_body(function, examples):
-    """A function of tensors as a graph for repeat, and the tensors that it takes from outside, which the graph has as further
-    arguments. What is traced around it does not hear of it."""
+    """A function of tensors as a graph for repeat, and the tensors that it takes from outside, which the graph has as
+    further arguments. What is traced around it does not hear of it."""
     with disable_proxy_modes_tracing():
         module = make_fx(function, tracing_mode="real")(*examples)
     graph, outer = module.graph, {}
     from ..aot.trace import _written  # which imports what uses this
 
     if _written(graph):
-        raise NotImplementedError("a layer that writes into what it was given, as batch norm into its buffers, cannot be one round of a loop")
+        raise NotImplementedError(
+            "a layer that writes into what it was given, as batch norm into its buffers, cannot be one round of a loop"
+        )
     last = [n for n in graph.nodes if n.op == "placeholder"][-1]
     for node in list(graph.find_nodes(op="get_attr")):
         value = getattr(module, node.target)

@@ -1,8 +1,8 @@
-"""torch.compile(step, options={"step": True}): a whole training step as one program (torch_tpu/step), where it can be one, and
-Dynamo's graphs where not.
+"""torch.compile(step, options={"step": True}): a whole training step as one program (torch_tpu/step), where it can be
+one, and Dynamo's graphs where not.
 
-A backend of torch.compile is given graphs, and Dynamo breaks a step into several of these; so the function is taken where Dynamo
-would get it."""
+A backend of torch.compile is given graphs, and Dynamo breaks a step into several of these; so the function is taken
+where Dynamo would get it."""
 import functools
 
 
@@ -10,7 +10,11 @@ def _asks(backend):
     """Whether torch.compile's backend object is one of ours with the option, which is taken out of its options."""
     function = getattr(backend, "compiler_fn", None)
     given = getattr(backend, "kwargs", {}).get("options") or {}
-    if not isinstance(given, dict) or "step" not in given or not getattr(function, "__module__", "").startswith("torch_tpu."):
+    if (
+        not isinstance(given, dict)
+        or "step" not in given
+        or not getattr(function, "__module__", "").startswith("torch_tpu.")
+    ):
         return False
     if not isinstance(given["step"], bool):
         raise ValueError(f"options: expected a bool for step, got {given['step']!r}")

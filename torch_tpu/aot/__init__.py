@@ -15,8 +15,9 @@
     compiled = torch_tpu.aot.compile(step, (tokens,), topology="v6e:2x2")
     print(compiled)                                  # memory, cost, estimate
 
-The function is traced on fake tensors (trace.py), lowered through the table of every program, and compiled by libtpu. Costs
-are counted from the program's text (count.py), times estimated from that and from what libtpu expects (estimate.py)."""
+The function is traced on fake tensors (trace.py), lowered through the table of every program, and compiled by libtpu.
+Costs are counted from the program's text (count.py), times estimated from that and from what libtpu expects
+(estimate.py)."""
 import dataclasses
 import pathlib
 import re
@@ -41,8 +42,8 @@ class OutOfMemory(MemoryError):
 
 @dataclasses.dataclass
 class Memory:
-    """Bytes of one device's HBM. arguments: parameters of the program; outputs: its results, less those in the memory of
-    arguments; temporaries; code; available: what the device has."""
+    """Bytes of one device's HBM. arguments: parameters of the program; outputs: its results, less those in the memory
+    of arguments; temporaries; code; available: what the device has."""
 
     arguments: int
     outputs: int
@@ -58,11 +59,18 @@ class Memory:
 class Compiled:
     """A program compiled for a topology.
 
-    topology, devices (how many the program is for, each its own arguments), program (StableHLO text), inputs (trace.Program: which tensor each parameter is), memory (Memory), cost (count.Cost),
-    estimate (estimate.Estimate), plugin_cost: libtpu's own analysis, which counts a loop's body once and leaves transfers out."""
+    topology, devices (how many the program is for, each its own arguments), program (StableHLO text), inputs
+    (trace.Program: which tensor each parameter is), memory (Memory), cost (count.Cost), estimate (estimate.Estimate),
+    plugin_cost: libtpu's own analysis, which counts a loop's body once and leaves transfers out."""
 
     def __init__(self, handle, traced, where, devices=1):
-        self._handle, self.inputs, self.topology, self.program, self.devices = handle, traced, where, traced.text, devices
+        self._handle, self.inputs, self.topology, self.program, self.devices = (
+            handle,
+            traced,
+            where,
+            traced.text,
+            devices,
+        )
         self.counter = count.Counter(traced.text)
         self.cost = self.counter.cost
         m = _C.aot_memory(handle)
@@ -100,20 +108,25 @@ def _out_of_memory(error, where, traced):
         f"the program does not fit {where.name}: it needs {needed / GIB:.2f} GiB of a device's HBM, {held / GIB:.2f} of them for its arguments, and "
         f"{where.memory / GIB:.2f} are there: {(needed - where.memory) / GIB:.2f} too many. "
         + (f"A device of {', '.join(fits)} has room for it" if fits else "No device has room for it")
-        + "; smaller batches, checkpointing or parameters sharded over devices take less.", needed, where.memory)
+        + "; smaller batches, checkpointing or parameters sharded over devices take less.",
+        needed,
+        where.memory,
+    )
 
 
 def compile(fn, args=(), *, topology, mesh=None, options=None):
-    """Compiles one call fn(*args), of a module or a function of tensors, a whole training step included, for a topology.
+    """Compiles one call fn(*args), of a module or a function of tensors, a whole training step included, for a
+    topology.
 
-    The program is for one device, or, in a world of several ranks (aot.mesh makes one), for each of them: what this rank does to its parts of
-    DTensors, with collectives between all. mesh: the DeviceMesh, where its groups are not those of plain axes.
+    The program is for one device, or, in a world of several ranks (aot.mesh makes one), for each of them: what this
+    rank does to its parts of DTensors, with collectives between all. mesh: the DeviceMesh, where its groups are not
+    those of plain axes.
 
-    fn: what modules and optimizers it uses is found by what it does; tensors that it writes (parameters, optimizer state,
-    buffers) are given their new values in place. They, and args, may be of any device, or made under fake(), which
-    takes no memory; only their sizes and dtypes count. topology: a name or a Topology. options: {"xla_...": value} for XLA.
-    Returns Compiled. Raises ValueError (unknown topology, unknown option), OutOfMemory, NotImplementedError (what it does is not one
-    program: it reads values, or its sizes depend on data)."""
+    fn: what modules and optimizers it uses is found by what it does; tensors that it writes (parameters, optimizer
+    state, buffers) are given their new values in place. They, and args, may be of any device, or made under fake(),
+    which takes no memory; only their sizes and dtypes count. topology: a name or a Topology. options: {"xla_...":
+    value} for XLA. Returns Compiled. Raises ValueError (unknown topology, unknown option), OutOfMemory,
+    NotImplementedError (what it does is not one program: it reads values, or its sizes depend on data)."""
     where = topology if isinstance(topology, Topology) else _topology(topology)
     devices = _sharded.world_size()
     if devices > len(where.devices):

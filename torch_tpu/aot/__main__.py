@@ -1,9 +1,9 @@
 """python -m torch_tpu.aot: what a program would be on a TPU.
 
 report SCRIPT.py:fn --topology NAME[,NAME...] [--set NAME=VALUE[,VALUE...]] [--sweep] [--html FILE]
-    fn(**values of --set) is called where tensors take no memory (torch_tpu.aot.fake) and returns (function, args): what is
-    compiled. It gets topology= too if it takes that, for torch_tpu.aot.mesh. Of several topologies and values each combination is
-    compiled; --sweep prints one line for each. Ends with 1 if one does not compile or fit.
+    fn(**values of --set) is called where tensors take no memory (torch_tpu.aot.fake) and returns (function, args): what
+    is compiled. It gets topology= too if it takes that, for torch_tpu.aot.mesh. Of several topologies and values each
+    combination is compiled; --sweep prints one line for each. Ends with 1 if one does not compile or fit.
 doctor SCRIPT.py:fn [--set NAME=VALUE]
     Whether that is one program, and else what keeps it from being one, with the line. Ends with 1 if it is not.
 topology NAME
@@ -102,7 +102,9 @@ def _topology(args):
 
 
 def main(argv=None):
-    parser = argparse.ArgumentParser(prog="python -m torch_tpu.aot", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="python -m torch_tpu.aot", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parts = parser.add_subparsers(dest="command", required=True)
     p = parts.add_parser("report")
     p.add_argument("what", metavar="SCRIPT.py:fn")

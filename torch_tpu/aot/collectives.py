@@ -1,7 +1,7 @@
 """torch's functional collectives as operations between the replicas of one program.
 
-A traced graph names process groups, as the rank that traced it knows them. The program is that of every device, so an operation
-lists all groups of its kind: those of the mesh's axis. Replicas are numbered as ranks are."""
+A traced graph names process groups, as the rank that traced it knows them. The program is that of every device, so an
+operation lists all groups of its kind: those of the mesh's axis. Replicas are numbered as ranks are."""
 import itertools
 import math
 import operator
@@ -14,7 +14,8 @@ _ops = torch.ops.torch_tpu
 def _of_ranks(ranks, world, meshes):
     """All groups of the kind that `ranks` is of, as lists: it is one of them."""
     for grid in (mesh.mesh for mesh in meshes):
-        for axes in (axes for n in range(1, grid.ndim + 1) for axes in itertools.combinations(range(grid.ndim), n)):  # several: flattened
+        # several: flattened
+        for axes in (axes for n in range(1, grid.ndim + 1) for axes in itertools.combinations(range(grid.ndim), n)):
             moved = grid.movedim(axes, tuple(range(-len(axes), 0)))
             rows = moved.reshape(-1, math.prod(moved.shape[-len(axes) :])).tolist()
             if list(ranks) in rows:
@@ -22,7 +23,9 @@ def _of_ranks(ranks, world, meshes):
     n, step = len(ranks), ranks[1] - ranks[0] if len(ranks) > 1 else 1
     regular = step > 0 and world % (n * step) == 0 and list(ranks) == list(range(ranks[0], ranks[0] + n * step, step))
     if not regular or ranks[0] % (n * step) >= step:
-        raise NotImplementedError(f"a collective of ranks {list(ranks)[:8]}{'...' if n > 8 else ''} of {world}, which are along no axis of a mesh: pass mesh=")
+        raise NotImplementedError(
+            f"a collective of ranks {list(ranks)[:8]}{'...' if n > 8 else ''} of {world}, which are along no axis of a mesh: pass mesh="
+        )
     return torch.arange(world).reshape(-1, n, step).movedim(1, -1).reshape(-1, n).tolist()
 
 
@@ -54,7 +57,9 @@ class Groups:
 
 def _all_to_all(graph, groups, x, got, given, name):
     if len({*got, *given}) > 1:
-        raise NotImplementedError("all_to_all_single with parts of different sizes: a program's sizes are the same on all devices")
+        raise NotImplementedError(
+            "all_to_all_single with parts of different sizes: a program's sizes are the same on all devices"
+        )
     return graph.call_function(_ops.all_to_all.default, (x, 0, 0, groups.of(name)))
 
 
@@ -64,15 +69,26 @@ def _shard_dim(graph, groups, x, gather_dim, shard_dim, name):
 
 # {operator: replacement(graph, groups, x, the other arguments)}, for one operand; coalesced forms have a list of them.
 ONE = {
-    "_c10d_functional::all_reduce": lambda g, s, x, op, name: g.call_function(_ops.all_reduce.default, (x, op, s.of(name))),
-    "_c10d_functional::all_gather_into_tensor": lambda g, s, x, n, name: g.call_function(_ops.all_gather.default, (x, s.of(name))),
-    "_c10d_functional::reduce_scatter_tensor": lambda g, s, x, op, n, name: g.call_function(_ops.reduce_scatter.default, (x, op, s.of(name))),
-    "_c10d_functional::broadcast": lambda g, s, x, src, name: g.call_function(_ops.collective_broadcast.default, (x, s.first(name, src))),
+    "_c10d_functional::all_reduce": lambda g, s, x, op, name: g.call_function(
+        _ops.all_reduce.default, (x, op, s.of(name))
+    ),
+    "_c10d_functional::all_gather_into_tensor": lambda g, s, x, n, name: g.call_function(
+        _ops.all_gather.default, (x, s.of(name))
+    ),
+    "_c10d_functional::reduce_scatter_tensor": lambda g, s, x, op, n, name: g.call_function(
+        _ops.reduce_scatter.default, (x, op, s.of(name))
+    ),
+    "_c10d_functional::broadcast": lambda g, s, x, src, name: g.call_function(
+        _ops.collective_broadcast.default, (x, s.first(name, src))
+    ),
     "_c10d_functional::all_to_all_single": _all_to_all,
     "_dtensor::shard_dim_alltoall": _shard_dim,
 }
-COALESCED = {"_c10d_functional::all_reduce_coalesced": "all_reduce", "_c10d_functional::all_gather_into_tensor_coalesced": "all_gather_into_tensor",
-             "_c10d_functional::reduce_scatter_tensor_coalesced": "reduce_scatter_tensor"}
+COALESCED = {
+    "_c10d_functional::all_reduce_coalesced": "all_reduce",
+    "_c10d_functional::all_gather_into_tensor_coalesced": "all_gather_into_tensor",
+    "_c10d_functional::reduce_scatter_tensor_coalesced": "reduce_scatter_tensor",
+}
 IN_PLACE = {"_c10d_functional::all_reduce_": "all_reduce", "_c10d_functional::broadcast_": "broadcast"}
 WAIT = "_c10d_functional::wait_tensor"
 
@@ -84,14 +100,19 @@ def _arguments(node):
 
 
 def replace(module, groups):
-    """Replaces the functional collectives of a graph and of the graphs in it. NotImplementedError for what has no such form."""
+    """Replaces the functional collectives of a graph and of the graphs in it. NotImplementedError for what has no such
+    form."""
     graph = module.graph
     for part in module.children():
         if isinstance(part, torch.fx.GraphModule):
             replace(part, groups)
     changed = False
     for node in list(graph.nodes):
-        if not isinstance(node.target, torch._ops.OpOverload) or node.target.namespace not in ("_c10d_functional", "_dtensor", "_c10d_functional_autograd"):
+        if not isinstance(node.target, torch._ops.OpOverload) or node.target.namespace not in (
+            "_c10d_functional",
+            "_dtensor",
+            "_c10d_functional_autograd",
+        ):
             continue
         name = node.target._schema.name
         x, *others = _arguments(node)

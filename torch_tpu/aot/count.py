@@ -1,8 +1,9 @@
-"""What a StableHLO program does, counted from its text: floating point operations, bytes of memory traffic, bytes between chips.
+"""What a StableHLO program does, counted from its text: floating point operations, bytes of memory traffic, bytes
+between chips.
 
 Counts are exact for matrix products (2 for each multiplication and addition) and 1 for each element of elementwise
-results; loops count as often as they run. Bytes follow a simple model of fusion (Kernel). Transfers between chips are the
-bytes that one device sends in a ring (collectives)."""
+results; loops count as often as they run. Bytes follow a simple model of fusion (Kernel). Transfers between chips are
+the bytes that one device sends in a ring (collectives)."""
 import collections
 import dataclasses
 import math
@@ -10,16 +11,63 @@ import re
 
 from . import hlo
 
-TRANSCENDENTAL = {"exponential", "exponential_minus_one", "log", "log_plus_one", "logistic", "tanh", "sine", "cosine", "tan", "power", "sqrt",
-                  "rsqrt", "cbrt", "atan2", "erf", "erf_inv", "erfc", "lgamma", "digamma"}
+TRANSCENDENTAL = {
+    "exponential",
+    "exponential_minus_one",
+    "log",
+    "log_plus_one",
+    "logistic",
+    "tanh",
+    "sine",
+    "cosine",
+    "tan",
+    "power",
+    "sqrt",
+    "rsqrt",
+    "cbrt",
+    "atan2",
+    "erf",
+    "erf_inv",
+    "erfc",
+    "lgamma",
+    "digamma",
+}
 FREE = {"reshape", "convert", "bitcast_convert", "real", "imag", "complex"}  # elementwise, and no arithmetic
-VIEWS = {"broadcast_in_dim", "transpose", "slice", "reverse", "pad", "concatenate", "iota", "constant", "get_dimension_size", "set_dimension_size",
-         "optimization_barrier"}
-HEAVY = {"dot_general", "convolution", "reduce", "reduce_window", "select_and_scatter", "sort", "fft", "gather", "scatter", "dynamic_slice",
-         "dynamic_update_slice", "rng_bit_generator", "custom_call", "cholesky", "triangular_solve", "top_k"}
+VIEWS = {
+    "broadcast_in_dim",
+    "transpose",
+    "slice",
+    "reverse",
+    "pad",
+    "concatenate",
+    "iota",
+    "constant",
+    "get_dimension_size",
+    "set_dimension_size",
+    "optimization_barrier",
+}
+HEAVY = {
+    "dot_general",
+    "convolution",
+    "reduce",
+    "reduce_window",
+    "select_and_scatter",
+    "sort",
+    "fft",
+    "gather",
+    "scatter",
+    "dynamic_slice",
+    "dynamic_update_slice",
+    "rng_bit_generator",
+    "custom_call",
+    "cholesky",
+    "triangular_solve",
+    "top_k",
+}
 CONTROL = {"while", "if", "case", "call"}
 COLLECTIVES = {"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "collective_permute", "collective_broadcast"}
-# Bytes of operations that touch a part of their first operand, besides what they read of the others and what they write.
+# Bytes of operations that touch a part of their first operand, besides what they read of the others and what they
+# write.
 PARTS = {"gather": lambda op: op.result_types[0][2], "dynamic_slice": lambda op: op.result_types[0][2],
          "dynamic_update_slice": lambda op: op.operand_types[1][2], "scatter": lambda op: 2 * op.operand_types[-1][2]}
 IN_PLACE = {"dynamic_update_slice", "scatter"}
@@ -30,8 +78,8 @@ PASSES = {"HIGHEST": 6, "HIGH": 3, "DEFAULT": 1}  # of a TPU's bf16 multiplicati
 @dataclasses.dataclass
 class Cost:
     """matrix: {dtype: operations of matrix products}, in which an f32 product counts once; passes: the same in bf16
-    multiplications that a TPU makes for them; vector: elementwise operations and reductions; transcendental: how many of those
-    are; bytes: read and written; sent: by one device to others."""
+    multiplications that a TPU makes for them; vector: elementwise operations and reductions; transcendental: how many
+    of those are; bytes: read and written; sent: by one device to others."""
 
     matrix: dict = dataclasses.field(default_factory=dict)
     passes: dict = dataclasses.field(default_factory=dict)
@@ -54,10 +102,11 @@ class Cost:
 
 @dataclasses.dataclass
 class Kernel:
-    """Operations that are taken to run as one: a heavy one (a matrix product, a reduction ...) or none, and the elementwise ones of
-    as many elements around it that need not wait for one another's kernels. It reads what others wrote once, and writes what
-    others or the program's results need. Operations that only move data (VIEWS) are part of the reader. What is elementwise, and
-    whose operands are in memory, each reader computes anew where that moves fewer bytes than writing and reading it."""
+    """Operations that are taken to run as one: a heavy one (a matrix product, a reduction ...) or none, and the
+    elementwise ones of as many elements around it that need not wait for one another's kernels. It reads what others
+    wrote once, and writes what others or the program's results need. Operations that only move data (VIEWS) are part of
+    the reader. What is elementwise, and whose operands are in memory, each reader computes anew where that moves fewer
+    bytes than writing and reading it."""
 
     op: hlo.Op  # its first heavy one, else its first: what reports name
     heavy: bool
@@ -73,8 +122,11 @@ class Kernel:
     def waits_for(self, other, kernels):
         """Whether it follows from something besides, that follows from the other. kernels: all, in order."""
         first, last = (other.bits & -other.bits).bit_length(), self.bits.bit_length() - 1
-        return last - first > FAR or any(self.before & k.bits and k.before & other.bits and k is not self and k is not other
-                   for k in kernels[first:last] if k.into is None)
+        return last - first > FAR or any(
+            self.before & k.bits and k.before & other.bits and k is not self and k is not other
+            for k in kernels[first:last]
+            if k.into is None
+        )
 
     def take(self, other):
         other.into = self
@@ -124,7 +176,9 @@ def trip_count(op, around):
     condition = op.regions[0].ops
     for test in reversed(condition):
         if test.name == "compare" and " LT, " in test.text:
-            limit = next((o for o in condition if o.name == "constant" and o.results[0] == test.operands[1]), None) or next((o for o in around.ops if test.operands[1] in o.results), None)
+            limit = next(
+                (o for o in condition if o.name == "constant" and o.results[0] == test.operands[1]), None
+            ) or next((o for o in around.ops if test.operands[1] in o.results), None)
             if limit is not None and limit.name == "constant":
                 return int(re.search(r"dense<(-?\d+)>", limit.text).group(1))
     return 1
@@ -136,11 +190,17 @@ def _group_size(op):
 
 
 def _sent(op):
-    """Bytes one device sends in a ring of n: all-reduce 2(n-1)/n of the operand, all-gather and reduce-scatter (n-1)/n of the whole."""
+    """Bytes one device sends in a ring of n: all-reduce 2(n-1)/n of the operand, all-gather and reduce-scatter (n-1)/n
+    of the whole."""
     n = _group_size(op)
     given, made = sum(t[2] for t in op.operand_types), sum(t[2] for t in op.result_types)
     share = (n - 1) / n
-    return {"all_reduce": 2 * share * given, "all_gather": share * made, "reduce_scatter": share * given, "all_to_all": share * given}.get(op.name, given)
+    return {
+        "all_reduce": 2 * share * given,
+        "all_gather": share * made,
+        "reduce_scatter": share * given,
+        "all_to_all": share * given,
+    }.get(op.name, given)
 
 
 def _of(home, value):
@@ -152,7 +212,13 @@ def _of(home, value):
 
 def _merged(kernel, other, kernels):
     """The kernel with another that makes some of its operands, where the two can be one; else itself."""
-    if other is None or other is kernel or other.elements != kernel.elements or other.op.name in CONTROL or (other.heavy and kernel.heavy):
+    if (
+        other is None
+        or other is kernel
+        or other.elements != kernel.elements
+        or other.op.name in CONTROL
+        or (other.heavy and kernel.heavy)
+    ):
         return kernel
     if kernel.waits_for(other, kernels) or other.waits_for(kernel, kernels):
         return kernel
@@ -180,7 +246,11 @@ def _count_bytes(region, home, size):
         if op.name in PARTS:
             kernel.cost.bytes += PARTS[op.name](op)
         heavy = op.name in HEAVY | COLLECTIVES | CONTROL
-        again = None if heavy or any(home.get(v) is kernel and v not in kernel.writes for v in wanted) else sum(size[v] for v in wanted)
+        again = (
+            None
+            if heavy or any(home.get(v) is kernel and v not in kernel.writes for v in wanted)
+            else sum(size[v] for v in wanted)
+        )
         for r in op.results:
             others = len(readers.get(r, set()) - {id(kernel)})
             sources[r] = {r} if again is None else wanted
@@ -200,7 +270,8 @@ class Counter:
         self.cost = self._region(self.functions["main"], {}, 1)
 
     def _region(self, region, outer, times):
-        """The cost of one run of a region that runs `times` in all; outer: {value: bytes} of what is in memory around it."""
+        """The cost of one run of a region that runs `times` in all; outer: {value: bytes} of what is in memory around
+        it."""
         size = {**outer, **{v: t[2] for v, t in region.parameters.items()}}
         home, after, kernels = {}, {}, []  # value -> its kernel; value -> the kernels that it follows from, as bits
         for op in region.ops:
@@ -211,7 +282,9 @@ class Counter:
             if op.name not in VIEWS or any(r in region.returned for r in op.results):
                 heavy = op.name in HEAVY | COLLECTIVES | CONTROL
                 elements = math.prod(op.result_types[0][0]) if op.results else 0
-                kernel = Kernel(op, heavy, elements, times, 1 << len(kernels), before, cost=self._work(op, region, size, times))
+                kernel = Kernel(
+                    op, heavy, elements, times, 1 << len(kernels), before, cost=self._work(op, region, size, times)
+                )
                 kernels.append(kernel)
                 before |= kernel.bits
                 if not heavy:

@@ -1,7 +1,7 @@
 """What would keep a function or module from running well on a TPU, each with the user's line.
 
-A call is traced without memory and lowered node by node; where that fails, what failed and where is the finding. What cannot be
-part of a program is not the end in eager mode: it runs on the host, and the program is cut there."""
+A call is traced without memory and lowered node by node; where that fails, what failed and where is the finding. What
+cannot be part of a program is not the end in eager mode: it runs on the host, and the program is cut there."""
 import collections
 import dataclasses
 import re
@@ -14,8 +14,9 @@ from . import trace
 
 @dataclasses.dataclass
 class Finding:
-    """kind: "value" (a value is read on the host), "size" (a result's size depends on values), "unsupported" (an operator that has no
-    lowering, and runs on the CPU), "error" (the call itself fails). place: FILE:LINE of the user's code, "" if unknown."""
+    """kind: "value" (a value is read on the host), "size" (a result's size depends on values), "unsupported" (an
+    operator that has no lowering, and runs on the CPU), "error" (the call itself fails). place: FILE:LINE of the user's
+    code, "" if unknown."""
 
     kind: str
     what: str
@@ -24,7 +25,8 @@ class Finding:
 
 @dataclasses.dataclass
 class Diagnosis:
-    """findings; operators: {name: how often} of what was traced; program: the trace.Program, None where there is none."""
+    """findings; operators: {name: how often} of what was traced; program: the trace.Program, None where there is
+    none."""
 
     findings: list
     operators: collections.Counter

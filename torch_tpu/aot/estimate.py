@@ -1,11 +1,11 @@
 """How long a program would take on a TPU: two estimates that know nothing of each other.
 
-roofline: each operation, what is fused into it included, takes as long as its matrix products at peak speed or its bytes at
-HBM's bandwidth, whichever is longer (S. Williams et al., "Roofline", CACM 52(4), 2009); transfers between chips at the speed of all
-their links are added. It is a lower bound but for what overlaps. cycles: what libtpu's own compiler expects of each fusion it has
-made, times how often it runs; it leaves out what it says nothing of (custom calls, transfers between chips). Neither
-knows of waiting for the host. Vector units are not modelled: random numbers and transcendental functions of large tensors
-may cost more than either says."""
+roofline: each operation, what is fused into it included, takes as long as its matrix products at peak speed or its
+bytes at HBM's bandwidth, whichever is longer (S. Williams et al., "Roofline", CACM 52(4), 2009); transfers between
+chips at the speed of all their links are added. It is a lower bound but for what overlaps. cycles: what libtpu's own
+compiler expects of each fusion it has made, times how often it runs; it leaves out what it says nothing of (custom
+calls, transfers between chips). Neither knows of waiting for the host. Vector units are not modelled: random numbers
+and transcendental functions of large tensors may cost more than either says."""
 import dataclasses
 
 from . import optimized
@@ -13,8 +13,8 @@ from . import optimized
 
 @dataclasses.dataclass
 class Estimate:
-    """Seconds of one run by both methods; mfu: model FLOPs utilization, matrix operations (an f32 product's counted once) over
-    what the device could do in bf16 in `roofline` seconds; bound: what most of that time waits for."""
+    """Seconds of one run by both methods; mfu: model FLOPs utilization, matrix operations (an f32 product's counted
+    once) over what the device could do in bf16 in `roofline` seconds; bound: what most of that time waits for."""
 
     roofline: float
     cycles: float

@@ -1,4 +1,5 @@
-"""StableHLO text as data: functions, regions and operations, in the forms that our printer writes (csrc/hlo/module.c)."""
+"""StableHLO text as data: functions, regions and operations, in the forms that our printer writes
+(csrc/hlo/module.c)."""
 import dataclasses
 import functools
 import re
@@ -109,5 +110,7 @@ def _op(line, lines):
     types = _TYPE.findall(made) + _TYPE.findall(given)
     name = _NAME.match(right).group(1)
     if not arrow:  # one type for all, or those of a select: the predicate's and the rest's
-        types = [types[-1]] + types[:1] + types[-1:] * 2 if name == "select" else types[:1] * (len(results) + len(operands))
+        types = (
+            [types[-1]] + types[:1] + types[-1:] * 2 if name == "select" else types[:1] * (len(results) + len(operands))
+        )
     return Op(name, results, operands, types, line, regions, ":".join(place.groups()) if place else "")

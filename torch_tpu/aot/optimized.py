@@ -1,12 +1,13 @@
-"""The optimized program as libtpu gives it, a serialized HloModuleProtoWithConfig: which operations it has come to, and how many cycles
-libtpu expects of each.
+"""The optimized program as libtpu gives it, a serialized HloModuleProtoWithConfig: which operations it has come to, and
+how many cycles libtpu expects of each.
 
 Protocol buffers are read field by field: of xla/service/hlo.proto only the fields below are used."""
 import dataclasses
 import json
 
-# HloModuleProtoWithConfig: hlo_module = 1. HloModuleProto: computations = 3, entry_computation_id = 6. HloComputationProto: name = 1, instructions = 2, id = 5.
-# HloInstructionProto: name = 1, opcode = 2, metadata = 7 (OpMetadata: op_name = 2, source_file = 3, source_line = 4), literal = 8 (LiteralProto: s32s = 4),
+# HloModuleProtoWithConfig: hlo_module = 1. HloModuleProto: computations = 3, entry_computation_id = 6.
+# HloComputationProto: name = 1, instructions = 2, id = 5. HloInstructionProto: name = 1, opcode = 2, metadata = 7
+# (OpMetadata: op_name = 2, source_file = 3, source_line = 4), literal = 8 (LiteralProto: s32s = 4),
 # called_computation_ids = 38, backend_config = 43.
 
 
@@ -115,7 +116,8 @@ def instructions(data):
             cycles = int(window.get("estimated_cycles", 0) or 0)
             found.append(Instruction(name, opcode, cycles, times, place))
             if opcode == "while":
-                # Where libtpu does not write it: loops that count from 0 have one number in their condition (called: body, condition).
+                # Where libtpu does not write it: loops that count from 0 have one number in their condition (called:
+                # body, condition).
                 limit = limits(called[1]) if len(called) == 2 else []
                 n = int(config.get("known_trip_count", {}).get("n", limit[0] if len(limit) == 1 else 1))
                 for inner in called:

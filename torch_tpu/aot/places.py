@@ -1,9 +1,9 @@
 """Which line of the user's code each line of a program comes from.
 
-While a function is recorded each operator is given the innermost line of the user's that called it (Noted); operators of a
-backward get the line of the forward's operator, which autograd's sequence numbers name. When the record is lowered, how far
-the text has grown after each operator tells whose its lines are (Lines), and they end with loc("FILE":LINE:0), which XLA
-carries to its errors, profiles and optimized programs."""
+While a function is recorded each operator is given the innermost line of the user's that called it (Noted); operators
+of a backward get the line of the forward's operator, which autograd's sequence numbers name. When the record is
+lowered, how far the text has grown after each operator tells whose its lines are (Lines), and they end with
+loc("FILE":LINE:0), which XLA carries to its errors, profiles and optimized programs."""
 import re
 import sys
 
@@ -16,8 +16,8 @@ from .._internal.places import is_users
 
 
 class Noted(TorchDispatchMode):
-    """Notes "FILE:LINE" as stack_trace of what is recorded, and whether backward computes again what forward has (recompute): it
-    records operators for gradients then."""
+    """Notes "FILE:LINE" as stack_trace of what is recorded, and whether backward computes again what forward has
+    (recompute): it records operators for gradients then."""
 
     supports_higher_order_operators = True
 

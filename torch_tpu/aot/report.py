@@ -22,13 +22,28 @@ def gib(n):
 def rows(c):
     """[(what, value)] of a Compiled."""
     m, e = c.memory, c.estimate
-    return [("topology", f"{c.topology.name}: {c.topology.chips} chips, compiled for {c.devices if c.devices > 1 else 'one'} of {len(c.topology.devices)} devices"),
-            ("memory", f"{gib(m.total)} of {gib(m.available)} ({m.total / m.available:.0%})"),
-            ("  arguments", gib(m.arguments)), ("  outputs", gib(m.outputs)), ("  temporaries", gib(m.temporaries)), ("  code", gib(m.code)),
-            ("operations", f"{amount(c.cost.flops, 'FLOP')}, of matrix products {amount(sum(c.cost.matrix.values()), 'FLOP')}"),
-            ("traffic", f"{amount(c.cost.bytes, 'B')} of HBM" + (f", {amount(c.cost.sent, 'B')} sent to other devices" if c.cost.sent else "")),
-            ("time", f"{duration(e.roofline)} by roofline, bound by {e.bound}; {duration(e.cycles)} by libtpu's cycles"),
-            ("utilization", f"{e.mfu:.1%} of {amount(c.topology.peak(), 'FLOP/s')} (bf16), if the roofline is met")]
+    return [
+        (
+            "topology",
+            f"{c.topology.name}: {c.topology.chips} chips, compiled for {c.devices if c.devices > 1 else 'one'} of {len(c.topology.devices)} devices",
+        ),
+        ("memory", f"{gib(m.total)} of {gib(m.available)} ({m.total / m.available:.0%})"),
+        ("  arguments", gib(m.arguments)),
+        ("  outputs", gib(m.outputs)),
+        ("  temporaries", gib(m.temporaries)),
+        ("  code", gib(m.code)),
+        (
+            "operations",
+            f"{amount(c.cost.flops, 'FLOP')}, of matrix products {amount(sum(c.cost.matrix.values()), 'FLOP')}",
+        ),
+        (
+            "traffic",
+            f"{amount(c.cost.bytes, 'B')} of HBM"
+            + (f", {amount(c.cost.sent, 'B')} sent to other devices" if c.cost.sent else ""),
+        ),
+        ("time", f"{duration(e.roofline)} by roofline, bound by {e.bound}; {duration(e.cycles)} by libtpu's cycles"),
+        ("utilization", f"{e.mfu:.1%} of {amount(c.topology.peak(), 'FLOP/s')} (bf16), if the roofline is met"),
+    ]
 
 
 def dearest(c, n=10):
@@ -36,7 +51,14 @@ def dearest(c, n=10):
     found = []
     for kernel in c.counter.kernels:
         parts = estimate.seconds(kernel.cost, c.topology)
-        found.append((kernel.op, (max(parts["compute"], parts["memory"]) + parts["links"]) * kernel.times, kernel.times, kernel.cost))
+        found.append(
+            (
+                kernel.op,
+                (max(parts["compute"], parts["memory"]) + parts["links"]) * kernel.times,
+                kernel.times,
+                kernel.cost,
+            )
+        )
     return sorted(found, key=lambda row: -row[1])[:n]
 
 
@@ -50,7 +72,11 @@ def table(c):
     lines = [f"{what:14} {value}" for what, value in rows(c)]
     lines.append("the longest operations, by roofline:")
     for op, seconds, times, cost in dearest(c, 5):
-        lines.append(f"  {duration(seconds):>10}  {shape(op)}" + (f" x{times:.0f}" if times > 1 else "") + (f"  {op.place}" if op.place else ""))
+        lines.append(
+            f"  {duration(seconds):>10}  {shape(op)}"
+            + (f" x{times:.0f}" if times > 1 else "")
+            + (f"  {op.place}" if op.place else "")
+        )
     return "\n".join(lines)
 
 
@@ -63,6 +89,14 @@ def sweep(results):
         else:
             m, e = c.memory, c.estimate
             fits = "" if m.total <= m.available else ": does not fit"
-            rows.append((title, f"{gib(m.total)} of {gib(m.available)}{fits}", duration(e.roofline), duration(e.cycles), f"{e.mfu:.1%}"))
+            rows.append(
+                (
+                    title,
+                    f"{gib(m.total)} of {gib(m.available)}{fits}",
+                    duration(e.roofline),
+                    duration(e.cycles),
+                    f"{e.mfu:.1%}",
+                )
+            )
     widths = [max(len(r[i]) for r in rows if r[2]) for i in range(5)]
     return "\n".join("  ".join(x.ljust(w) for x, w in zip(r, widths)).rstrip() for r in rows)

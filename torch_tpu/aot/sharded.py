@@ -1,9 +1,9 @@
 """Programs for many devices: a world that is not there, and modules whose parameters its devices share.
 
-The program is traced as rank 0 of torch's fake process group. Parameters are DTensors, of which each device holds a part; where a
-module uses one it is gathered, and its gradient is averaged and scattered (fully sharded data parallelism), by functional
-collectives, which a trace holds as any other operator. FSDP2's own hooks move data by streams and resized storages, which no trace
-sees."""
+The program is traced as rank 0 of torch's fake process group. Parameters are DTensors, of which each device holds a
+part; where a module uses one it is gathered, and its gradient is averaged and scattered (fully sharded data
+parallelism), by functional collectives, which a trace holds as any other operator. FSDP2's own hooks move data by
+streams and resized storages, which no trace sees."""
 import torch
 import torch.distributed as dist
 from torch import nn
@@ -15,16 +15,20 @@ _c10d = torch.ops._c10d_functional
 
 
 def mesh(where, shape=None, names=None):
-    """A DeviceMesh over all devices of a topology (its name, or a Topology), with this process as rank 0 of a world that is not there.
+    """A DeviceMesh over all devices of a topology (its name, or a Topology), with this process as rank 0 of a world
+    that is not there.
 
-    shape: of the mesh, (devices,) if not given; names: of its dims. Another fake world, of a size that does not fit, goes."""
+    shape: of the mesh, (devices,) if not given; names: of its dims. Another fake world, of a size that does not fit,
+    goes."""
     from torch.testing._internal.distributed.fake_pg import FakeStore
 
     where = where if isinstance(where, Topology) else _topology(where)
     n = len(where.devices)
     if dist.is_initialized() and dist.get_world_size() != n:
         if dist.get_backend() != "fake":
-            raise RuntimeError(f"a process group of {dist.get_world_size()} ranks exists, and {where.name} has {n} devices")
+            raise RuntimeError(
+                f"a process group of {dist.get_world_size()} ranks exists, and {where.name} has {n} devices"
+            )
         dist.destroy_process_group()
     if not dist.is_initialized():
         dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=n)
@@ -57,20 +61,24 @@ def refuse_hooks(modules):
     from torch.distributed.fsdp import FSDPModule
 
     if any(isinstance(part, FSDPModule) for m in modules for part in m.modules()):
-        raise NotImplementedError("fully_shard moves data by hooks that no trace sees: give the module to torch_tpu.aot.shard(module, mesh) instead")
+        raise NotImplementedError(
+            "fully_shard moves data by hooks that no trace sees: give the module to torch_tpu.aot.shard(module, mesh) instead"
+        )
 
 
 def wrapped_as(x, like):
     """A part as a DTensor, if `like` is one."""
     if not _is_dtensor(like):
         return x
-    return type(like).from_local(x, like.device_mesh, like.placements, run_check=False, shape=like.shape, stride=like.stride())
+    return type(like).from_local(
+        x, like.device_mesh, like.placements, run_check=False, shape=like.shape, stride=like.stride()
+    )
 
 
 class _Gather(torch.autograd.Function):
-    """A tensor of which each rank has `rows` of the first dim, rank after rank: the whole, of so many rows. Rows that are missing in
-    the last parts are padded, so that parts are of one size. Its gradient is averaged over `groups` ((name, ranks); the first is that
-    which the parts are of, others have copies) and each rank keeps its own part."""
+    """A tensor of which each rank has `rows` of the first dim, rank after rank: the whole, of so many rows. Rows that
+    are missing in the last parts are padded, so that parts are of one size. Its gradient is averaged over `groups`
+    ((name, ranks); the first is that which the parts are of, others have copies) and each rank keeps its own part."""
 
     @staticmethod
     def forward(ctx, part, rows, size, groups, reduce_dtype):
@@ -95,7 +103,8 @@ def _padded(x, rows):
 
 
 def gather_part(part, mesh, size, param_dtype=None, reduce_dtype=None):
-    """The whole of a tensor, of `size` rows, of which this rank has a part: along the last dim of a mesh, with copies along others."""
+    """The whole of a tensor, of `size` rows, of which this rank has a part: along the last dim of a mesh, with copies
+    along others."""
     groups = [(mesh.get_group(d).group_name, mesh.size(d)) for d in reversed(range(mesh.ndim))]
     if param_dtype is not None:
         part = part.to(param_dtype)
@@ -108,17 +117,23 @@ def gather(x, param_dtype=None, reduce_dtype=None):
 
 
 def _part(x, mesh, dim):
-    """x as a parameter of which each device of a mesh holds a part along dim; of a mesh of two dims or more, along the last, and the
-    others hold copies."""
+    """x as a parameter of which each device of a mesh holds a part along dim; of a mesh of two dims or more, along the
+    last, and the others hold copies."""
     from torch.distributed.tensor import DTensor, Replicate, Shard
 
     n = mesh.size(mesh.ndim - 1)
     rows = -(-x.shape[dim] // n)
     mine = mesh.get_local_rank(mesh.ndim - 1)
     with torch.no_grad():
-        part = x.detach().narrow(dim, min(mine * rows, x.shape[dim]), max(min(rows, x.shape[dim] - mine * rows), 0)).clone()
+        part = (
+            x.detach()
+            .narrow(dim, min(mine * rows, x.shape[dim]), max(min(rows, x.shape[dim] - mine * rows), 0))
+            .clone()
+        )
     placements = [Replicate()] * (mesh.ndim - 1) + [Shard(dim)]
-    made = DTensor.from_local(part, mesh, placements, run_check=False, shape=x.shape, stride=torch.empty(x.shape, device="meta").stride())
+    made = DTensor.from_local(
+        part, mesh, placements, run_check=False, shape=x.shape, stride=torch.empty(x.shape, device="meta").stride()
+    )
     return nn.Parameter(made, requires_grad=x.requires_grad)
 
 
@@ -132,16 +147,22 @@ def _gathering(kind, names, options):
         def whole(name):
             return property(lambda self: gather(self._parameters[name], *options))
 
-        _classes[key] = type(kind.__name__, (kind,), {**{n: whole(n) for n in names}, "__module__": kind.__module__, "_torch_tpu_sharded": True})
+        _classes[key] = type(
+            kind.__name__,
+            (kind,),
+            {**{n: whole(n) for n in names}, "__module__": kind.__module__, "_torch_tpu_sharded": True},
+        )
     return _classes[key]
 
 
 def shard(module, mesh, *, param_dtype=None, reduce_dtype=None):
-    """Makes the parameters of a module DTensors, of which each device of a mesh holds a part, as fully_shard does. Returns the module.
+    """Makes the parameters of a module DTensors, of which each device of a mesh holds a part, as fully_shard does.
+    Returns the module.
 
-    Where a submodule uses a parameter it has the whole of it, gathered there, in param_dtype if that is given; gradients are
-    averaged over the mesh, in reduce_dtype, and each device keeps its part. A mesh of two dims shards along its last and replicates
-    along the first (HSDP). Optimizers are made afterwards. For programs that are traced (torch_tpu.aot)."""
+    Where a submodule uses a parameter it has the whole of it, gathered there, in param_dtype if that is given;
+    gradients are averaged over the mesh, in reduce_dtype, and each device keeps its part. A mesh of two dims shards
+    along its last and replicates along the first (HSDP). Optimizers are made afterwards. For programs that are traced
+    (torch_tpu.aot)."""
     made = {}
     for part in module.modules():
         names = [n for n, p in part._parameters.items() if p is not None and not _is_dtensor(p)]

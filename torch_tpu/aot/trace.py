@@ -2,8 +2,8 @@
 
 The function runs on fake tensors of device tpu; what it does to tensors is recorded operator by operator, autograd,
 optimizers and checkpointing with it (record), and the record is lowered through the table of every program (lower).
-Tensors that are no arguments, parameters and optimizer state, become parameters of the program; what is written in place
-is written by the program."""
+Tensors that are no arguments, parameters and optimizer state, become parameters of the program; what is written in
+place is written by the program."""
 import contextlib
 import dataclasses
 import inspect
@@ -25,7 +25,8 @@ from . import collectives, places, sharded
 
 @dataclasses.dataclass
 class Record:
-    """One call of a function as a graph. Its placeholders stand for the tensors, named as the user's objects name them."""
+    """One call of a function as a graph. Its placeholders stand for the tensors, named as the user's objects name
+    them."""
 
     module: torch.fx.GraphModule
     tensors: list
@@ -42,7 +43,11 @@ def fake():
     converter = _MODE.fake_tensor_converter.meta_converter
     converter.tensor_memo = {}
     # torch draws again while any value is out of bounds: there are no values.
-    with _MODE, torch.device("tpu"), mock.patch("torch.nn.init._no_grad_trunc_normal_", lambda tensor, *args, **kwargs: tensor):
+    with (
+        _MODE,
+        torch.device("tpu"),
+        mock.patch("torch.nn.init._no_grad_trunc_normal_", lambda tensor, *args, **kwargs: tensor),
+    ):
         yield
     converter.tensor_memo.clear()
 
@@ -89,12 +94,17 @@ def _known_modules(fn):
 
 def _known_names(modules):
     """{id of a tensor: name} of what modules hold."""
-    return {id(sharded.local(x)): prefix + name for prefix, m in modules.items() for name, x in [*m.named_parameters(), *m.named_buffers()]}
+    return {
+        id(sharded.local(x)): prefix + name
+        for prefix, m in modules.items()
+        for name, x in [*m.named_parameters(), *m.named_buffers()]
+    }
 
 
 def record(fn, args, meshes=()):
-    """Records a call of fn(*args), a module or a function, after one more that makes what is made once (optimizer state). Of DTensors
-    it has the parts of this rank; meshes: DeviceMeshes whose groups its collectives may name, besides regular ones."""
+    """Records a call of fn(*args), a module or a function, after one more that makes what is made once (optimizer
+    state). Of DTensors it has the parts of this rank; meshes: DeviceMeshes whose groups its collectives may name,
+    besides regular ones."""
     module = fn if isinstance(fn, torch.nn.Module) else None
     held = [sharded.local(x) for x in (*module.parameters(), *module.buffers())] if module is not None else []
     given, spec = tree_flatten(args)
@@ -106,7 +116,11 @@ def record(fn, args, meshes=()):
     if not all(_is_fake(x) for x in held):
         stand_ins = {id(x): _stand_in(mode, x) for x in held}
         names = {id(stand_ins[i]): name for i, name in names.items()}
-        state = {n: stand_ins[id(x)] for named in (module.named_parameters, module.named_buffers) for n, x in named(remove_duplicate=False)}
+        state = {
+            n: stand_ins[id(x)]
+            for named in (module.named_parameters, module.named_buffers)
+            for n, x in named(remove_duplicate=False)
+        }
         fn = lambda *a: torch.func.functional_call(module, state, a)  # noqa: E731
     flat = [_stand_in(mode, x) for x in parts]
 
@@ -139,7 +153,11 @@ def _lifted(module, flat, known):
     def stands_for(node, value, name):
         if id(value) not in made:
             with graph.inserting_before(first):
-                made[id(value)] = graph.placeholder(name.replace(".", "_").replace(" ", "_")), value, known.get(id(value), name)
+                made[id(value)] = (
+                    graph.placeholder(name.replace(".", "_").replace(" ", "_")),
+                    value,
+                    known.get(id(value), name),
+                )
         node.replace_all_uses_with(made[id(value)][0])
 
     for i, (node, value) in enumerate(zip(graph.find_nodes(op="placeholder"), flat)):
@@ -162,14 +180,20 @@ UNTOLD = {torch.ops.aten.native_batch_norm.default: ("running_mean", "running_va
 
 
 def _keep_apart(module):
-    """What backward computes again (checkpointing) waits for the gradient before it: the compiler would take it for what forward has
-    computed, and keep that instead."""
+    """What backward computes again (checkpointing) waits for the gradient before it: the compiler would take it for
+    what forward has computed, and keep that instead."""
     from ..compile.program import root_of
 
     graph, before, within = module.graph, None, {}
-    calls = [n for n in graph.nodes if n.op == "call_function" and "recompute" in n.meta and n.target is not torch.ops.aten.detach.default]
+    calls = [
+        n
+        for n in graph.nodes
+        if n.op == "call_function" and "recompute" in n.meta and n.target is not torch.ops.aten.detach.default
+    ]
     again = {n for n in calls if n.meta["recompute"]}
-    writes = {n for n in again if n.target in UNTOLD or getattr(getattr(n.target, "_schema", None), "is_mutable", False)}
+    writes = {
+        n for n in again if n.target in UNTOLD or getattr(getattr(n.target, "_schema", None), "is_mutable", False)
+    }
     written = {root_of(x) for n in writes for x in n.all_input_nodes}
     for node in calls:
         if node not in again:
@@ -217,8 +241,8 @@ def _absent(like):
 
 @dataclasses.dataclass
 class Program:
-    """StableHLO and what it is made of. Its parameters are those tensors that it writes, then the others, then the state of
-    the random numbers if it draws any; its results are what fn returns, then what is written."""
+    """StableHLO and what it is made of. Its parameters are those tensors that it writes, then the others, then the
+    state of the random numbers if it draws any; its results are what fn returns, then what is written."""
 
     text: str
     written: list  # (name, fake tensor) of parameters
@@ -248,9 +272,13 @@ def lower(made: Record) -> Program:
             out = lines.run(*arguments)
         torch.ops.torch_tpu.deliver([out[k].contiguous() for k in order])
 
-    handle = _C.graph_register(trace, [(str(v.dtype).removeprefix("torch."), tuple(v.shape), make_contiguous_strides_for(v.shape)) for v in values])
+    handle = _C.graph_register(
+        trace,
+        [(str(v.dtype).removeprefix("torch."), tuple(v.shape), make_contiguous_strides_for(v.shape)) for v in values],
+    )
     operands = [[_absent(made.tensors[i]) for i in part] for part in at]
-    with set_eager_mode("strict"):  # what is deferred runs first; the program is made here and now, without what Debug mode checks
+    # what is deferred runs first; the program is made here and now, without what Debug mode checks
+    with set_eager_mode("strict"):
         _C.show_programs(True, True)
         try:
             torch.ops.torch_tpu.graph_call(handle, *operands)

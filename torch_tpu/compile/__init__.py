@@ -1,8 +1,8 @@
 """torch.compile(backend="tpu"): a captured graph becomes one program.
 
 Dynamo captures, AOTAutograd makes it functional and splits forward from backward; each graph is then one program
-(program.py), or, where parts of it are the host's, a few (parts.py). Loops, branches and saved random state are parts of
-programs (control.py)."""
+(program.py), or, where parts of it are the host's, a few (parts.py). Loops, branches and saved random state are parts
+of programs (control.py)."""
 
 import torch
 from torch._dynamo.backends.common import aot_autograd
@@ -32,8 +32,13 @@ def _compilers(made, options):
 def tpu(module, example_inputs, *, mode=None, options=None, _made=cache.Compiled):
     """The backend function that torch.compile calls: torch finds it by the entry point torch_dynamo_backends.
 
-    mode: torch's own ("default", "reduce-overhead", "max-autotune" ...) are accepted; a program is what each of them asks for."""
+    mode: torch's own ("default", "reduce-overhead", "max-autotune" ...) are accepted; a program is what each of them
+    asks for."""
     tag = _options.check(mode, options)
-    backend = aot_autograd(**_compilers(_made, _options.text(options)), decompositions={**scalars.TABLE, **_LAYERS}, keep_inference_input_mutations=True)
+    backend = aot_autograd(
+        **_compilers(_made, _options.text(options)),
+        decompositions={**scalars.TABLE, **_LAYERS},
+        keep_inference_input_mutations=True,
+    )
     with cache.entries(tag), scalars.whole():
         return backend(module, example_inputs)

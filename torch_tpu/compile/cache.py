@@ -1,6 +1,6 @@
-"""What AOTAutograd makes of a graph, kept on disk by torch's own AOTAutogradCache: another process skips the tracing, and
-its programs come from our cache of executables (csrc/graph/disk.c). torch.compiler.save_cache_artifacts takes the entries
-along; TORCHINDUCTOR_AUTOGRAD_CACHE=0 turns them off, TORCHINDUCTOR_CACHE_DIR says where they are."""
+"""What AOTAutograd makes of a graph, kept on disk by torch's own AOTAutogradCache: another process skips the tracing,
+and its programs come from our cache of executables (csrc/graph/disk.c). torch.compiler.save_cache_artifacts takes the
+entries along; TORCHINDUCTOR_AUTOGRAD_CACHE=0 turns them off, TORCHINDUCTOR_CACHE_DIR says where they are."""
 
 import contextlib
 import functools
@@ -59,7 +59,9 @@ class Compiled(OutputCode):
 
         try:
             with _only_described(self._module.graph, self._levels):
-                self._data = GraphPickler.dumps(self._module, Options(ops_filter=None, node_metadata_key_filter=lambda key: key == "val"))
+                self._data = GraphPickler.dumps(
+                    self._module, Options(ops_filter=None, node_metadata_key_filter=lambda key: key == "val")
+                )
         except Exception as e:
             raise BypassAOTAutogradCache(f"the graph cannot be pickled: {e}") from e
         self._module = self._function = None
@@ -84,8 +86,8 @@ class Compiled(OutputCode):
 
 @contextlib.contextmanager
 def _only_described(graph, level):
-    """What is known of a node's value is kept where a program asks for it: each costs a fake tensor when it is read back. Of
-    graphs whose sizes vary all is kept: there the program is written by what is known (sized.py)."""
+    """What is known of a node's value is kept where a program asks for it: each costs a fake tensor when it is read
+    back. Of graphs whose sizes vary all is kept: there the program is written by what is known (sized.py)."""
     if any(has_symbols(n.meta.get("val")) or is_symbolic(n.meta.get("val")) for n in graph.nodes):
         yield
         return
@@ -100,8 +102,8 @@ def _only_described(graph, level):
 
 
 def spare_imports():
-    """Dynamo asks inductor's CUDA graphs about the gradients of an optimizer, and so imports all of inductor; of tensors that are
-    not CUDA's they say always the same."""
+    """Dynamo asks inductor's CUDA graphs about the gradients of an optimizer, and so imports all of inductor; of
+    tensors that are not CUDA's they say always the same."""
     from torch._dynamo.variables import optimizer
 
     asked = getattr(optimizer, "_is_static_for_cudagraphs", None)
@@ -110,11 +112,15 @@ def spare_imports():
 
 
 def _without_inductors_backends():
-    """The key of an entry is made by a class of inductor's that asks for its code generators, whose import takes longer than
-    everything else of a second process. They have no say here."""
+    """The key of an entry is made by a class of inductor's that asks for its code generators, whose import takes longer
+    than everything else of a second process. They have no say here."""
     from torch._inductor import codecache
 
-    nothing = {"init_backend_registration": lambda: None, "custom_backend_passes": {}, "custom_backend_codegen_configs": {}}
+    nothing = {
+        "init_backend_registration": lambda: None,
+        "custom_backend_passes": {},
+        "custom_backend_codegen_configs": {},
+    }
     return mock.patch.multiple(codecache, **{k: v for k, v in nothing.items() if hasattr(codecache, k)})
 
 
@@ -129,7 +135,8 @@ def _made_by():
 
 @contextlib.contextmanager
 def entries(tag: str):
-    """While AOTAutograd runs: its entries hold whole graphs, backward ones too, and are found by tag besides what torch sees."""
+    """While AOTAutograd runs: its entries hold whole graphs, backward ones too, and are found by tag besides what torch
+    sees."""
     import torch._functorch.config as functorch
     import torch.compiler.config as compiler
 

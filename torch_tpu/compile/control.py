@@ -1,7 +1,8 @@
-"""Torch's higher-order operators in a graph that is being traced: loops and branches of its program, and saved random state.
+"""Torch's higher-order operators in a graph that is being traced: loops and branches of its program, and saved random
+state.
 
-Where no graph is being traced they do what torch's own implementations do. A part that a program cannot hold (a loop whose
-state changes its sizes, random numbers in a branch) makes the whole graph run operator by operator."""
+Where no graph is being traced they do what torch's own implementations do. A part that a program cannot hold (a loop
+whose state changes its sizes, random numbers in a branch) makes the whole graph run operator by operator."""
 
 import torch
 from torch.utils import _pytree as pytree
@@ -74,10 +75,12 @@ def _register_control():
         return tuple(_ops.trace_while(id(parts[0]), id(parts[1]), list(carried)))
 
     def loop(length, init, xs, step, results, reverse=False):
-        """step(*carry, *rows) -> (*carry, *ys) over the rows of xs, from the last to the first if reverse; results: what step returns."""
+        """step(*carry, *rows) -> (*carry, *ys) over the rows of xs, from the last to the first if reverse; results:
+        what step returns."""
         like = [_like(r) for r in results[len(init) :]]
         stacks = [torch.empty((length, *y.shape), dtype=y.dtype, device="tpu").zero_() for y in like]
-        start = torch.zeros((), dtype=torch.int32, device="tpu")  # of 64 bits libtpu does not see how often the loop runs
+        # of 64 bits libtpu does not see how often the loop runs
+        start = torch.zeros((), dtype=torch.int32, device="tpu")
 
         def body(i, *state):
             carry, ys = state[: len(init)], state[len(init) :]
@@ -91,7 +94,9 @@ def _register_control():
 
     @_implements(hops.scan)
     def _scan(combine, init, xs, additional):
-        return tuple(loop(xs[0].shape[0], list(init), list(xs), lambda *a: combine(*a, *additional), _results_of(combine)))
+        return tuple(
+            loop(xs[0].shape[0], list(init), list(xs), lambda *a: combine(*a, *additional), _results_of(combine))
+        )
 
     @_implements(repeat)
     def _repeat(body, reverse, init, xs, extra):
@@ -108,8 +113,8 @@ def _register_control():
 
 
 def _register_random_state():
-    """Dropout under checkpointing saves random state in the forward graph and puts it back in the backward one. The state
-    is a device tensor, seed and offset, so that both graphs stay programs and nothing waits."""
+    """Dropout under checkpointing saves random state in the forward graph and puts it back in the backward one. The
+    state is a device tensor, seed and offset, so that both graphs stay programs and nothing waits."""
     from torch._higher_order_ops.utils import registered_hop_fake_fns
     from torch._prims import rng_prims
 
@@ -158,11 +163,16 @@ def _register_random_state():
 
 
 def retype_random_states(graph):
-    """The partitioner that saves random state for recomputation takes it for what torch.tpu.get_rng_state returns, a CPU
-    tensor; says of the nodes that hold one what it is: two numbers on the device."""
+    """The partitioner that saves random state for recomputation takes it for what torch.tpu.get_rng_state returns, a
+    CPU tensor; says of the nodes that hold one what it is: two numbers on the device."""
     from torch._prims import rng_prims
 
-    states = [u for n in graph.find_nodes(op="call_function", target=rng_prims.run_and_save_rng_state) for u in n.users if u.args[1] == 0]
+    states = [
+        u
+        for n in graph.find_nodes(op="call_function", target=rng_prims.run_and_save_rng_state)
+        for u in n.users
+        if u.args[1] == 0
+    ]
     states += [n.args[0] for n in graph.find_nodes(op="call_function", target=rng_prims.run_with_rng_state)]
     for node in states:
         old = node.meta["val"]

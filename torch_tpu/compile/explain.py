@@ -23,7 +23,9 @@ class Graph:
     bytes: int  # of its inputs and results
 
     def __str__(self):
-        lines = [f"{sum(self.operators.values())} operators, {len(self.programs)} programs, {self.flops:,} flops, {self.bytes:,} bytes in and out"]
+        lines = [
+            f"{sum(self.operators.values())} operators, {len(self.programs)} programs, {self.flops:,} flops, {self.bytes:,} bytes in and out"
+        ]
         lines += ["  " + ", ".join(f"{name} x{n}" if n > 1 else name for name, n in self.operators.most_common())]
         if self.host:
             lines.append("  on the host: " + ", ".join(self.host))
@@ -85,13 +87,20 @@ def _graph(module):
 
     nodes = [n for n in module.graph.nodes if n.op == "call_function" and n.target is not operator.getitem]
     level = levels(module.graph) or {}
-    return Graph(collections.Counter(str(n.target).removeprefix("aten.") for n in nodes), [],
-                 [str(n.target).removeprefix("aten.") for n in nodes if level.get(n, 1) % 2 == 0], None, None, _flops(module), _bytes(module))
+    return Graph(
+        collections.Counter(str(n.target).removeprefix("aten.") for n in nodes),
+        [],
+        [str(n.target).removeprefix("aten.") for n in nodes if level.get(n, 1) % 2 == 0],
+        None,
+        None,
+        _flops(module),
+        _bytes(module),
+    )
 
 
 def explain(fn, *args, **kwargs) -> Explanation:
-    """Compiles fn for these arguments, from the start, and calls it once. The texts of programs are those of the call: a
-    training step has to call backward() in fn for its backward graphs' programs to be among them."""
+    """Compiles fn for these arguments, from the start, and calls it once. The texts of programs are those of the call:
+    a training step has to call backward() in fn for its backward graphs' programs to be among them."""
     from torch._dynamo.utils import get_compilation_metrics
 
     from .. import counters
@@ -132,4 +141,9 @@ def explain(fn, *args, **kwargs) -> Explanation:
         torch._dynamo.reset()
     recompiles = [m.recompile_reason for m in get_compilation_metrics()[metrics:] if m.recompile_reason]
     after = counters()["fallbacks"]
-    return Explanation(found, [b for b in breaks if b], recompiles, {k: n - before.get(k, 0) for k, n in after.items() if n != before.get(k, 0)})
+    return Explanation(
+        found,
+        [b for b in breaks if b],
+        recompiles,
+        {k: n - before.get(k, 0) for k, n in after.items() if n != before.get(k, 0)},
+    )

@@ -1,4 +1,5 @@
-"""Host parts of a graph made cheap: what an optimizer does to its counts of steps, a CPU tensor of no dims for each parameter.
+"""Host parts of a graph made cheap: what an optimizer does to its counts of steps, a CPU tensor of no dims for each
+parameter.
 
 Operators over lists of such tensors become operators over one vector each, and many copies one call: a step of a model
 with 28 parameters does some ten things on the host instead of 250. Values are the same but for the last bit of pow."""
@@ -44,7 +45,9 @@ class _Vectors:
     def holding(self, items):
         """A node that is the vector of these."""
         of = items[0].args[0] if items[0].target is operator.getitem else None
-        if of in self.of and [(n.target, n.args) for n in items] == [(operator.getitem, (of, i)) for i in range(self.of[of][2])]:
+        if of in self.of and [(n.target, n.args) for n in items] == [
+            (operator.getitem, (of, i)) for i in range(self.of[of][2])
+        ]:
             return self.of[of][0]
         return self.graph.call_function(torch.stack, (list(items),))
 
@@ -71,7 +74,9 @@ def _as_vectors(graph, returned):
 
 
 def _copies_together(graph):
-    copies = [n for n in graph.nodes if n.target is aten.copy_.default and not n.users and not n.kwargs and len(n.args) == 2]
+    copies = [
+        n for n in graph.nodes if n.target is aten.copy_.default and not n.users and not n.kwargs and len(n.args) == 2
+    ]
     copies = [n for n in copies if n.args[0].op == "placeholder" and isinstance(n.args[1], torch.fx.Node)]
     if len(copies) < FEWEST:
         return

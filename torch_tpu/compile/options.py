@@ -9,7 +9,9 @@ def check(mode, options):
         raise ValueError(f"mode: expected one of {', '.join(MODES)}, got {mode!r}")
     unknown = [k for k in options or {} if not k.startswith("xla_") and k != "buckets"]
     if unknown:
-        raise ValueError(f"options: expected names of XLA options (xla_...), buckets or step, got {', '.join(map(repr, unknown))}")
+        raise ValueError(
+            f"options: expected names of XLA options (xla_...), buckets or step, got {', '.join(map(repr, unknown))}"
+        )
     sizes = (options or {}).get("buckets", ())
     if not isinstance(sizes, (list, tuple)) or not all(isinstance(n, int) and n > 0 for n in sizes):
         raise ValueError(f"options: expected positive integers for buckets, got {sizes!r}")

@@ -1,9 +1,9 @@
 """A graph that is not on the device alone: its host parts run as they are, what lies between is programs.
 
-Host parts are what happens to CPU tensors, copies between the two sides, values that are read (item), and operators whose
-results have sizes that only data tells. A node's level says how often the side has to change before it can run: even
-levels are the host's, odd ones the device's, so a graph with one transfer in and one out is one program between two host
-parts."""
+Host parts are what happens to CPU tensors, copies between the two sides, values that are read (item), and operators
+whose results have sizes that only data tells. A node's level says how often the side has to change before it can run:
+even levels are the host's, odd ones the device's, so a graph with one transfer in and one out is one program between
+two host parts."""
 
 import operator
 
@@ -45,21 +45,29 @@ def _number_like(node):
 
 
 def folded(graph):
-    """Nodes that compute CPU tensors of no dims from others, for operators of the device alone: a schedule's factor, a bias
-    correction. They are part of the program, not of the host."""
+    """Nodes that compute CPU tensors of no dims from others, for operators of the device alone: a schedule's factor, a
+    bias correction. They are part of the program, not of the host."""
     found = set()
     for node in reversed(graph.nodes):
         target = node.target
         if node.op != "call_function" or not _number_like(node) or _random(node):
             continue
         pure = isinstance(target, torch._ops.OpOverload) and not target._schema.is_mutable
-        if not pure or target in (aten._to_copy.default, aten._local_scalar_dense.default, aten.lift_fresh_copy.default):
+        if not pure or target in (
+            aten._to_copy.default,
+            aten._local_scalar_dense.default,
+            aten.lift_fresh_copy.default,
+        ):
             continue
         inputs = [n for n in node.all_input_nodes]
-        if not all(_number_like(n) or _is_number(_value(n)) for n in inputs) or (inputs and node.kwargs.get("device") is not None):
+        if not all(_number_like(n) or _is_number(_value(n)) for n in inputs) or (
+            inputs and node.kwargs.get("device") is not None
+        ):
             continue
         users = [u for u in node.users]
-        if users and all(u in found or (u.op == "call_function" and _tensors(_value(u)) and not _foreign(u)) for u in users):
+        if users and all(
+            u in found or (u.op == "call_function" and _tensors(_value(u)) and not _foreign(u)) for u in users
+        ):
             found.add(node)
     return found
 
@@ -69,7 +77,8 @@ def _is_number(value):
 
 
 def _of_host(node, host, inside):
-    """Whether the node has to run on the host side; host: those of the nodes before it that do; inside: what is folded."""
+    """Whether the node has to run on the host side; host: those of the nodes before it that do; inside: what is
+    folded."""
     if node in inside:
         return any(n in host and _is_number(_value(n)) and n not in inside for n in node.all_input_nodes)
     value = _value(node)
@@ -158,7 +167,9 @@ class Mixed:
         self.placeholders = [n for n in graph.nodes if n.op == "placeholder"]
         (output,) = [n for n in graph.nodes if n.op == "output"]
         self.results = output.args[0]
-        self.constants = {n: self._attribute(module, n) for n in self.results if isinstance(n, torch.fx.Node) and n.op == "get_attr"}
+        self.constants = {
+            n: self._attribute(module, n) for n in self.results if isinstance(n, torch.fx.Node) and n.op == "get_attr"
+        }
         groups = {}
         for node, at in level.items():
             groups.setdefault(at, {})[node] = None
@@ -181,14 +192,18 @@ class Mixed:
             part = _Part(module, nodes, wanted)
             if at % 2 == 0:
                 lighten(part.module, {part.made[n] for n in part.outputs if n in returned})
-            self.steps.append(("device", part, Program(part.module, options)) if at % 2 else ("host", part, part.module))
+            self.steps.append(
+                ("device", part, Program(part.module, options)) if at % 2 else ("host", part, part.module)
+            )
         self.fixed = {}
         last = {}
         for k, (_, part, _fn) in enumerate(self.steps):
             for n in part.inputs:
                 last[n] = k
         keep = returned | fixed
-        self.dead = [[n for n in part.inputs if last[n] == k and n not in keep] for k, (_, part, _fn) in enumerate(self.steps)]
+        self.dead = [
+            [n for n in part.inputs if last[n] == k and n not in keep] for k, (_, part, _fn) in enumerate(self.steps)
+        ]
 
     @staticmethod
     def _attribute(module, node):
@@ -199,10 +214,13 @@ class Mixed:
 
     @staticmethod
     def _constant_nodes(nodes, returned):
-        """Those that depend on constants only: tensors written in the user's code. What is returned has to be new each time."""
+        """Those that depend on constants only: tensors written in the user's code. What is returned has to be new each
+        time."""
         once = {}
         for n in nodes:
-            plain = n.op == "call_function" and n not in returned and not _random(n) and n.target is not aten.copy_.default
+            plain = (
+                n.op == "call_function" and n not in returned and not _random(n) and n.target is not aten.copy_.default
+            )
             if plain and all(i.op == "get_attr" or i in once for i in n.all_input_nodes):
                 once[n] = None
         return once
@@ -225,7 +243,8 @@ class Mixed:
 
 
 def callable_of(module, options, level):
-    """The graph as a function of a list of inputs: one program where all of it is the device's; level: what levels says of it."""
+    """The graph as a function of a list of inputs: one program where all of it is the device's; level: what levels says
+    of it."""
     if not level:
         return Program(module, options)
     if not any(at % 2 for at in level.values()):

@@ -2,8 +2,8 @@
 
 The graph is traced by running it on traced tensors, through the same lowering as eager operators; the native side keys
 the program by the inputs' sizes, strides and aliasing (not by offsets), donates what the graph writes, and takes 0-dim
-CPU tensors as run-time operands. A graph with symbolic sizes is traced for capacities (sized.py); where that cannot be, its
-sizes and numbers are constants of a program: it is traced again for each combination, without Dynamo or AOTAutograd
+CPU tensors as run-time operands. A graph with symbolic sizes is traced for capacities (sized.py); where that cannot be,
+its sizes and numbers are constants of a program: it is traced again for each combination, without Dynamo or AOTAutograd
 hearing of it."""
 
 import logging
@@ -25,7 +25,11 @@ def evaluate(size, known):
     if not isinstance(size, (torch.SymInt, torch.SymFloat, torch.SymBool)):
         return size
     value = size.node.expr.subs(known)
-    return float(value) if isinstance(size, torch.SymFloat) else bool(value) if isinstance(size, torch.SymBool) else int(value)
+    return (
+        float(value)
+        if isinstance(size, torch.SymFloat)
+        else bool(value) if isinstance(size, torch.SymBool) else int(value)
+    )
 
 
 def _is_symbolic(value):
@@ -73,8 +77,8 @@ def root_of(node):
 
 
 def _steps(node, root):
-    """The views that lead from root to node, in order; None where sizes, strides and offset tell all of them: no other dtype,
-    no lazy conjugate or negative."""
+    """The views that lead from root to node, in order; None where sizes, strides and offset tell all of them: no other
+    dtype, no lazy conjugate or negative."""
     value, base = node.meta["val"], root.meta["val"]
     if (value.dtype, value.is_conj(), value.is_neg()) == (base.dtype, base.is_conj(), base.is_neg()):
         return None
@@ -96,8 +100,8 @@ def _shared(results):
 
 
 def described(graph, others=()):
-    """The nodes whose values have to be known of where the graph becomes programs: inputs, results and others that go from one
-    to the next, and what these are views of."""
+    """The nodes whose values have to be known of where the graph becomes programs: inputs, results and others that go
+    from one to the next, and what these are views of."""
     found = {n for n in graph.nodes if n.op in ("placeholder", "get_attr")}
     for r in (*graph.output_node().args[0], *others):
         if isinstance(r, torch.fx.Node):
@@ -130,7 +134,13 @@ class Program:
         self.values = []  # what is known of what the program computes: fake tensors
         at, computed = {}, []  # of the nodes that the program computes
         returned = list(output.args[0])
-        shared = _shared(dict.fromkeys(r for r in returned if isinstance(r, torch.fx.Node) and r not in copies and isinstance(r.meta.get("val"), torch.Tensor)))
+        shared = _shared(
+            dict.fromkeys(
+                r
+                for r in returned
+                if isinstance(r, torch.fx.Node) and r not in copies and isinstance(r.meta.get("val"), torch.Tensor)
+            )
+        )
 
         def compute(node):
             if node not in at:
@@ -250,7 +260,9 @@ class Program:
         if steps:
             view = new[base]
             for node in steps:
-                args, kwargs = torch.fx.node.map_arg((node.args[1:], node.kwargs), lambda n: evaluate(n.meta["val"], known))
+                args, kwargs = torch.fx.node.map_arg(
+                    (node.args[1:], node.kwargs), lambda n: evaluate(n.meta["val"], known)
+                )
                 view = node.target(view, *args, **kwargs)
             return view
         shape = [evaluate(s, known) for s in value.shape], [evaluate(s, known) for s in value.stride()]

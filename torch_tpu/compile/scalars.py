@@ -1,8 +1,8 @@
 """Numbers of the user's that change from call to call (a learning rate) as run-time operands.
 
-Torch turns such numbers into 0-dim tensors where operators have a form for tensors, and compiles anew for each value where
-they do not. These decompositions write the latter with the former; they stand aside (NotImplemented) where all numbers are
-constants, so that graphs keep the operators that have rules."""
+Torch turns such numbers into 0-dim tensors where operators have a form for tensors, and compiles anew for each value
+where they do not. These decompositions write the latter with the former; they stand aside (NotImplemented) where all
+numbers are constants, so that graphs keep the operators that have rules."""
 
 import contextlib
 from unittest import mock
@@ -35,8 +35,9 @@ def _only_symbolic(function):
 def whole():
     """While a graph is made: a number is a tensor in all of its uses, or a constant that Dynamo guards in all.
 
-    Torch makes constants of those uses that have no form for tensors, some when they are traced, and guards them. Where the same
-    number has become a tensor elsewhere it forgets the guard: the next call's number would meet this call's."""
+    Torch makes constants of those uses that have no form for tensors, some when they are traced, and guards them. Where
+    the same number has become a tensor elsewhere it forgets the guard: the next call's number would meet this
+    call's."""
     tensorify = graph_compile.tensorify_python_scalars
 
     def checked(module, shape_env, fake_mode):

@@ -1,10 +1,11 @@
-"""A graph with dynamic sizes as one program for each capacity: sizes are operands, tensors have room for more than counts.
+"""A graph with dynamic sizes as one program for each capacity: sizes are operands, tensors have room for more than
+counts.
 
 The graph is traced at capacities in place of its symbols. Values carry marks that say how much of each dim counts
-(csrc/hlo/sized.c), which must agree with what Dynamo knows of their sizes; operators that sum along such a dim mask it there.
-What depends on where a dim ends is written with the true size as a number here (sized_ops.py). What neither knows
-makes the graph one program for each combination of sizes. Inputs are seen at capacity through their buffers, results are
-cut to their sizes; neither costs a program."""
+(csrc/hlo/sized.c), which must agree with what Dynamo knows of their sizes; operators that sum along such a dim mask it
+there. What depends on where a dim ends is written with the true size as a number here (sized_ops.py). What neither
+knows makes the graph one program for each combination of sizes. Inputs are seen at capacity through their buffers,
+results are cut to their sizes; neither costs a program."""
 
 import math
 
@@ -109,7 +110,11 @@ class Sized:
         self.reason = self._why_not()
         if self.reason:
             return
-        self.varying = {i: [self.function(s) for s in v.shape] for i, v in enumerate(self.inputs) if isinstance(v, torch.Tensor) and has_symbols(v)}
+        self.varying = {
+            i: [self.function(s) for s in v.shape]
+            for i, v in enumerate(self.inputs)
+            if isinstance(v, torch.Tensor) and has_symbols(v)
+        }
         dims = set()
         for n in self.nodes:
             for t in tensors(n.meta.get("val")):
@@ -122,7 +127,11 @@ class Sized:
         self.written = [i for i in program.written if i not in self.varying]
         self.replaced = [i for i in program.written if i in self.varying]
         self.read = program.read + self.replaced
-        copies = {n.args[0]: n for n in self.nodes if n.target is torch.ops.aten.copy_.default and n.args[0] in self.placeholders}
+        copies = {
+            n.args[0]: n
+            for n in self.nodes
+            if n.target is torch.ops.aten.copy_.default and n.args[0] in self.placeholders
+        }
         self.updates = {copies[self.placeholders[i]]: i for i in self.replaced}
         self.computed, self.values = [], []  # nodes, and what is known of them
         nodes = {at: node for node, at in program.at.items()}
@@ -179,7 +188,8 @@ class Sized:
 
     # ---- calls ----
     def __call__(self, inputs, run):
-        """The results, or None where these sizes are to be served exactly. run: of (handle, written, read), calls a program."""
+        """The results, or None where these sizes are to be served exactly. run: of (handle, written, read), calls a
+        program."""
         known = tuple(read(inputs) for read in self.read_values)
         if any(n < 2 and of_dims for n, of_dims in zip(known, self.of_dims)):
             return None
@@ -221,7 +231,8 @@ class Sized:
                 torch.autograd.graph.increment_version(inputs[i])
         return made if self.plain else [r(inputs, made, known) for r in self.results]
 
-    # ---- results: functions of the inputs, what the program has made, and the symbols' values; a number: as it is made ----
+    # ---- results: functions of the inputs, what the program has made, and the symbols' values; a number: as it is made
+    # ----
     @staticmethod
     def _fresh(at):
         return lambda inputs, made, known: made[at]
@@ -293,7 +304,14 @@ class Sized:
                     index = next((i for i in fits if i not in taken), fits[0] if fits else -1)
                     taken.add(index)
                 else:  # full, by chance or always
-                    index = next((i for i in range(len(known)) if self.of_dims[i] and known[i] == u and caps[i] == p and i not in taken), None)
+                    index = next(
+                        (
+                            i
+                            for i in range(len(known))
+                            if self.of_dims[i] and known[i] == u and caps[i] == p and i not in taken
+                        ),
+                        None,
+                    )
                     taken.add(index)
                 factors.append((p, index))
             out.append((dim, *factors))
@@ -328,7 +346,11 @@ class Sized:
                 shape = self.places(k, handle.caps)
                 stride = torch.empty(shape, device="meta").stride()
                 dims = [self.function(f) for f in self.factors[k]]
-                handle.cuts[k] = dims, [self.function(s) for s in value.shape], [self.function(s) for s in value.stride()]
+                handle.cuts[k] = (
+                    dims,
+                    [self.function(s) for s in value.shape],
+                    [self.function(s) for s in value.stride()],
+                )
             outputs.append((str(value.dtype).removeprefix("torch."), tuple(shape), tuple(stride)))
         numbers = {i: inputs[i] for i in self.program.numbers if not is_symbolic(self.inputs[i])}
 
@@ -350,7 +372,9 @@ class Sized:
     def layout(self, value, caps):
         """Sizes and strides at capacity."""
         try:
-            return [int(self.function(s)(caps)) for s in value.shape], [int(self.function(s)(caps)) for s in value.stride()]
+            return [int(self.function(s)(caps)) for s in value.shape], [
+                int(self.function(s)(caps)) for s in value.stride()
+            ]
         except TypeError:
             raise Refused("a size that only strides tell") from None
 

@@ -1,7 +1,7 @@
 """The trace of a graph at capacity (sized.py): operators whose results depend on where a dim ends.
 
-Tensors are dense, and marked with how much of each dim counts. unmarked() says of a tensor that its tail may be taken for what
-counts, which is right where what comes of it is the tail of the result; filled() puts a value there."""
+Tensors are dense, and marked with how much of each dim counts. unmarked() says of a tensor that its tail may be taken
+for what counts, which is right where what comes of it is the tail of the result; filled() puts a value there."""
 
 import operator
 
@@ -15,9 +15,28 @@ aten = torch.ops.aten
 # Views that move no element to a place that depends on a size.
 VIEWS = {aten.unsqueeze, aten.squeeze, aten.transpose, aten.permute, aten.t, aten.detach, aten.alias, aten.lift_fresh}
 # Where sizes say how large the result is, and nothing else.
-SHAPES = {aten.view, aten._unsafe_view, aten.reshape, aten.expand, aten.zeros, aten.ones, aten.empty, aten.new_zeros, aten.new_ones, aten.new_empty}
+SHAPES = {
+    aten.view,
+    aten._unsafe_view,
+    aten.reshape,
+    aten.expand,
+    aten.zeros,
+    aten.ones,
+    aten.empty,
+    aten.new_zeros,
+    aten.new_ones,
+    aten.new_empty,
+}
 # In torch's own kernels: not for what varies.
-EXCEPT = {aten.as_strided, aten.unfold, aten._reshape_alias, aten.view_as_real, aten.view_as_complex, aten.resize_, aten.set_}
+EXCEPT = {
+    aten.as_strided,
+    aten.unfold,
+    aten._reshape_alias,
+    aten.view_as_real,
+    aten.view_as_complex,
+    aten.resize_,
+    aten.set_,
+}
 
 HANDLERS = {}
 
@@ -168,7 +187,9 @@ class Trace:
         if not target._schema.returns and not tensors(meta):
             return  # an assertion of what is known
         given = [n for n in node.all_input_nodes if n.op != "get_attr"]
-        varies = has_symbols(meta) or any(has_symbols(n.meta.get("val")) or is_symbolic(n.meta.get("val")) for n in given)
+        varies = has_symbols(meta) or any(
+            has_symbols(n.meta.get("val")) or is_symbolic(n.meta.get("val")) for n in given
+        )
         if not varies:
             self.env[node] = target(*self.get(list(node.args)), **{k: self.get(v) for k, v in node.kwargs.items()})
             return
@@ -177,7 +198,9 @@ class Trace:
         if handler is not None:
             value = handler(self, node, *node.args, **node.kwargs)
         elif packet in SHAPES:
-            value = target(*self._each(node.args, self.size), **{k: self._each(v, self.size) for k, v in node.kwargs.items()})
+            value = target(
+                *self._each(node.args, self.size), **{k: self._each(v, self.size) for k, v in node.kwargs.items()}
+            )
         elif packet in VIEWS:
             value = target(*self.get(list(node.args)), **node.kwargs)
         elif packet in EXCEPT or not torch._C._dispatch_has_kernel_for_dispatch_key(target.name(), "PrivateUse1"):
@@ -194,9 +217,14 @@ class Trace:
         return self.get(value)
 
     def plainly(self, node):
-        """The operator on marked tensors: its rule sees to what does not count. Numbers that are sizes become tensors."""
+        """The operator on marked tensors: its rule sees to what does not count. Numbers that are sizes become
+        tensors."""
         target = node.target
-        symbolic = [a for a in (*node.args, *node.kwargs.values()) if isinstance(a, torch.fx.Node) and is_symbolic(a.meta.get("val"))]
+        symbolic = [
+            a
+            for a in (*node.args, *node.kwargs.values())
+            if isinstance(a, torch.fx.Node) and is_symbolic(a.meta.get("val"))
+        ]
         if any(is_symbolic(n.meta.get("val")) for n in node.all_input_nodes) and not symbolic:
             raise Refused(f"{target} takes sizes")
         if symbolic:
@@ -208,7 +236,9 @@ class Trace:
                 if not hasattr(target.overloadpacket, to):
                     raise Refused(f"{target} of a size")
                 target = getattr(target.overloadpacket, to)
-        return target(*self._each(node.args, self.number), **{k: self._each(v, self.number) for k, v in node.kwargs.items()})
+        return target(
+            *self._each(node.args, self.number), **{k: self._each(v, self.number) for k, v in node.kwargs.items()}
+        )
 
     def deliver(self, k, node):
         """A result in the order of its base, with the places that its buffer is to have."""
@@ -221,12 +251,18 @@ class Trace:
         for i in order:
             numbers = _ops.trace_factors(shape[i], marks[i])
             extents += numbers[::2]
-            factors += [self.expressions[symbol] if symbol else extent for extent, symbol in zip(numbers[::2], numbers[1::2])]
+            factors += [
+                self.expressions[symbol] if symbol else extent for extent, symbol in zip(numbers[::2], numbers[1::2])
+            ]
         if self.sized.factors[k] != factors:
             self.sized.factors[k] = factors
             raise _Again
         x = self.unmarked(_ops.trace_marked(x.permute(order), None).reshape(extents))
-        pads = [n for place, extent in reversed(list(zip(self.sized.places(k, self.handle.caps), extents))) for n in (0, place - extent)]
+        pads = [
+            n
+            for place, extent in reversed(list(zip(self.sized.places(k, self.handle.caps), extents)))
+            for n in (0, place - extent)
+        ]
         return aten.constant_pad_nd(x, pads) if any(pads) else x
 
     # ---- for handlers ----
@@ -361,7 +397,11 @@ def _flip(t, node, x, dims):
     for dim in dims:
         dim = _wrap(dim, value.dim())
         n, length = t.count(x, dim), value.shape[dim]
-        value = t.taken(t.unmarked(t.plain(value, "an order") if isinstance(n, int) else value, dim), dim, n - 1 - torch.arange(length, device=value.device))
+        value = t.taken(
+            t.unmarked(t.plain(value, "an order") if isinstance(n, int) else value, dim),
+            dim,
+            n - 1 - torch.arange(length, device=value.device),
+        )
     return value
 
 
@@ -428,7 +468,9 @@ def _arange(t, node, *args, **kw):
         raise Refused("a step that is a size")
     if not isinstance(start, torch.fx.Node):
         length = t.size(meta.shape[0])
-        whole = torch.arange(length, device=meta.device, dtype=torch.int64 if isinstance(start, int) and isinstance(step, int) else None)
+        whole = torch.arange(
+            length, device=meta.device, dtype=torch.int64 if isinstance(start, int) and isinstance(step, int) else None
+        )
         return (whole * step + start).to(meta.dtype)
     return (torch.arange(t.size(meta.shape[0]), device=meta.device) * step + t.number(start)).to(meta.dtype)
 
@@ -446,12 +488,23 @@ def _full(t, node, *args, **kw):
 @handles(aten.zeros_like, aten.ones_like, aten.empty_like)
 def _like(t, node, x, **kw):
     meta = node.meta["val"]
-    return torch.full([t.size(s) for s in meta.shape], int(node.target.overloadpacket is aten.ones_like), dtype=meta.dtype, device=meta.device)
+    return torch.full(
+        [t.size(s) for s in meta.shape],
+        int(node.target.overloadpacket is aten.ones_like),
+        dtype=meta.dtype,
+        device=meta.device,
+    )
 
 
 @handles(aten.nll_loss_forward)
 def _nll_loss(t, node, x, target, weight, reduction, ignore_index):
-    return node.target(t.unmarked(t.get(x)), t.filled(t.get(target), float(t.size(ignore_index))), t.get(weight), reduction, t.size(ignore_index))
+    return node.target(
+        t.unmarked(t.get(x)),
+        t.filled(t.get(target), float(t.size(ignore_index))),
+        t.get(weight),
+        reduction,
+        t.size(ignore_index),
+    )
 
 
 @handles(aten.nll_loss_backward)
@@ -508,10 +561,23 @@ def _rows(places):
     return run
 
 
-for _packet in (aten.convolution, aten.convolution_overrideable, aten.max_pool2d_with_indices, aten.avg_pool2d, aten._adaptive_avg_pool2d, aten.avg_pool3d,
-                aten.max_pool3d_with_indices, aten.native_group_norm):
+for _packet in (
+    aten.convolution,
+    aten.convolution_overrideable,
+    aten.max_pool2d_with_indices,
+    aten.avg_pool2d,
+    aten._adaptive_avg_pool2d,
+    aten.avg_pool3d,
+    aten.max_pool3d_with_indices,
+    aten.native_group_norm,
+):
     HANDLERS[_packet] = _rows([{0}])
-for _packet in (aten.max_pool2d_with_indices_backward, aten.avg_pool2d_backward, aten._adaptive_avg_pool2d_backward, aten.max_pool3d_with_indices_backward):
+for _packet in (
+    aten.max_pool2d_with_indices_backward,
+    aten.avg_pool2d_backward,
+    aten._adaptive_avg_pool2d_backward,
+    aten.max_pool3d_with_indices_backward,
+):
     HANDLERS[_packet] = _rows([{0}, {0}, {0}, {0}, {0}, {0}, {0}, {0}])
 HANDLERS[aten.max_pool2d_with_indices_backward] = _rows([{0}] * 8)
 
@@ -546,6 +612,17 @@ def _along(dim_at, filled=()):
     return run
 
 
-for _packet in (aten.sort, aten.topk, aten.scatter, aten.scatter_add, aten.cummax, aten.cummin, aten.logcumsumexp, aten.kthvalue, aten.median, aten.glu,
-                aten.glu_backward):
+for _packet in (
+    aten.sort,
+    aten.topk,
+    aten.scatter,
+    aten.scatter_add,
+    aten.cummax,
+    aten.cummin,
+    aten.logcumsumexp,
+    aten.kthvalue,
+    aten.median,
+    aten.glu,
+    aten.glu_backward,
+):
     HANDLERS[_packet] = _along(1)

@@ -15,26 +15,44 @@ DATABASES = ["ops", "refs", "modules", "optimizers"]
 
 
 def arguments():
-    p = argparse.ArgumentParser(prog="python -m torch_tpu.conformance", description="Compares tpu with the CPU on PyTorch's own test data.")
-    p.add_argument("databases", nargs="*", choices=[*DATABASES, []], help="op_db (the default), python_ref_db, module_db, optim_db")
+    p = argparse.ArgumentParser(
+        prog="python -m torch_tpu.conformance", description="Compares tpu with the CPU on PyTorch's own test data."
+    )
+    p.add_argument(
+        "databases", nargs="*", choices=[*DATABASES, []], help="op_db (the default), python_ref_db, module_db, optim_db"
+    )
     p.add_argument("--dtype", help="comma list; unset: each entry's first of " + ", ".join(ops.DEFAULTS))
     for variant in ops.VARIANTS[1:]:
         p.add_argument(f"--{variant}", action="store_true", help=f"{variant} as well")
-    p.add_argument("--variants", help="comma list: just these variants; optimizers have " + ", ".join(optimizers.VARIANTS))
+    p.add_argument(
+        "--variants", help="comma list: just these variants; optimizers have " + ", ".join(optimizers.VARIANTS)
+    )
     p.add_argument("--compile", action="store_true", help='each entry under torch.compile(backend="tpu")')
-    p.add_argument("--aot", metavar="TOPOLOGY,...", help="compile the programs that were made for these topologies: v5e:2x2,tpu7x:2x2x1")
+    p.add_argument(
+        "--aot",
+        metavar="TOPOLOGY,...",
+        help="compile the programs that were made for these topologies: v5e:2x2,tpu7x:2x2x1",
+    )
     p.add_argument("--aot-sample", type=int, metavar="N", help="only N of the programs, spread over the entries")
     p.add_argument("--samples", type=int, default=10, help="of each entry, spread over those there are (10)")
     p.add_argument("--seed", type=int, default=0)
     p.add_argument("--jobs", type=int, default=min(2, os.cpu_count() or 1), help="processes")
     p.add_argument("--timeout", type=float, default=60, help="seconds for one sample")
     p.add_argument("--ops", metavar="REGEX", help="only entries whose name has this")
-    p.add_argument("--programs", metavar="FOLDER", help="keep the StableHLO text of the programs here, a folder per task")
+    p.add_argument(
+        "--programs", metavar="FOLDER", help="keep the StableHLO text of the programs here, a folder per task"
+    )
     p.add_argument("--json", metavar="FILE")
     p.add_argument("--markdown", metavar="FILE")
     p.add_argument("--html", metavar="FILE", help="one page with a search box")
-    p.add_argument("--page", metavar="FOLDER", help="run what the coverage page shows, and write it: coverage.md, .html and .json")
-    p.add_argument("--check", metavar="FOLDER", help="run what the coverage page shows, and fail where it does better or worse than that says")
+    p.add_argument(
+        "--page", metavar="FOLDER", help="run what the coverage page shows, and write it: coverage.md, .html and .json"
+    )
+    p.add_argument(
+        "--check",
+        metavar="FOLDER",
+        help="run what the coverage page shows, and fail where it does better or worse than that says",
+    )
     p.add_argument("--spread", type=int, metavar="N", help="only N of the tasks, chosen by the seed")
     p.add_argument("--quiet", action="store_true", help="the table only")
     args = p.parse_args()
@@ -76,7 +94,8 @@ def work(args, folder, one, at):
     torch.set_num_threads(1)
     os.environ.setdefault("TORCH_TPU_FALLBACK", "silent")
     if args.aot:
-        os.environ["TORCH_TPU_TARGET"] = "tpu"  # the values that are compared are those of the programs that are compiled
+        # the values that are compared are those of the programs that are compiled
+        os.environ["TORCH_TPU_TARGET"] = "tpu"
     if folder:
         place = pathlib.Path(folder, f"{one.database}-{one.variant}-{one.dtype}", one.entry.replace("/", "_"))
         place.mkdir(parents=True, exist_ok=True)
@@ -103,8 +122,14 @@ def about(args, seconds):
     import torch
 
     import torch_tpu.plugin
-    return {"torch": torch.__version__, "plugin": pathlib.Path(torch_tpu.plugin.find()).name, "samples": args.samples, "seed": args.seed,
-            "compiled": args.compile, "seconds": round(seconds)}
+    return {
+        "torch": torch.__version__,
+        "plugin": pathlib.Path(torch_tpu.plugin.find()).name,
+        "samples": args.samples,
+        "seed": args.seed,
+        "compiled": args.compile,
+        "seconds": round(seconds),
+    }
 
 
 def compile_programs(args, folder):
@@ -122,7 +147,9 @@ def compile_programs(args, folder):
             print(f"{done} of {todo} compilations in {time.time() - start:.0f} s", flush=True)
 
     passed, known, failed = aot.compile_all(programs, topologies, cache, args.jobs, progress=progress)
-    print(f"{len(programs)} programs for {', '.join(topologies)}: {passed} compile ({known} known before), {len(failed)} do not; {time.time() - start:.0f} s")
+    print(
+        f"{len(programs)} programs for {', '.join(topologies)}: {passed} compile ({known} known before), {len(failed)} do not; {time.time() - start:.0f} s"
+    )
     for cause, group in aot.by_cause(failed).items():
         print(f"\n{len(group)} x {cause}\n  {group[0][1].get('message', '')[:300]}")
         names = sorted({str(pathlib.Path(job.file).parent.relative_to(folder)) for job, _ in group})

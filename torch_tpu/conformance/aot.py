@@ -1,7 +1,7 @@
 """Compiles programs for TPU topologies through libtpu, which needs no TPU for it, in processes that may die.
 
-A program that compiled is remembered by its text, the topology and the build of libtpu, so that only what is new or failed
-is compiled again."""
+A program that compiled is remembered by its text, the topology and the build of libtpu, so that only what is new or
+failed is compiled again."""
 import collections
 import hashlib
 import os
@@ -15,12 +15,17 @@ QUIET = {"TPU_SKIP_MDS_QUERY": "1", "TPU_STDERR_LOG_LEVEL": "3", "TPU_MIN_LOG_LE
          "ALLOW_MULTIPLE_LIBTPU_LOAD": "1"}
 
 
-# What libtpu cannot do: the text of a program, and the reason. Programs that are written for a TPU (TORCH_TPU_TARGET=tpu) hold
-# none of it: these are of programs that were written for a CPU.
-REFUSED = [(r'"stablehlo.fft".*f64', "libtpu transforms no 64-bit numbers"),
-           (r'"stablehlo.convolution".*-> tensor<[\dx]*u?i64>', "libtpu convolves no 64-bit integers"),
-           (r"stablehlo\.dot_general.*-> tensor<[\dx]*u?i64>", "libtpu multiplies no matrices of 64-bit integers"),
-           (r"stablehlo\.(divide|remainder) .*: tensor<[\dx]+xu?i64>", "libtpu takes up to a minute for a quotient of 64-bit integers")]
+# What libtpu cannot do: the text of a program, and the reason. Programs that are written for a TPU
+# (TORCH_TPU_TARGET=tpu) hold none of it: these are of programs that were written for a CPU.
+REFUSED = [
+    (r'"stablehlo.fft".*f64', "libtpu transforms no 64-bit numbers"),
+    (r'"stablehlo.convolution".*-> tensor<[\dx]*u?i64>', "libtpu convolves no 64-bit integers"),
+    (r"stablehlo\.dot_general.*-> tensor<[\dx]*u?i64>", "libtpu multiplies no matrices of 64-bit integers"),
+    (
+        r"stablehlo\.(divide|remainder) .*: tensor<[\dx]+xu?i64>",
+        "libtpu takes up to a minute for a quotient of 64-bit integers",
+    ),
+]
 
 
 def refusal(text):
@@ -59,7 +64,8 @@ def _work(job, at):
 
 
 def compile_all(programs, topologies, remembered, jobs=2, timeout=300, progress=lambda done, todo: None):
-    """Compiles {digest: file} for each topology. Returns (how many pass, how many of them from memory, [(Job, result)] that fail)."""
+    """Compiles {digest: file} for each topology. Returns (how many pass, how many of them from memory, [(Job, result)]
+    that fail)."""
     remembered = pathlib.Path(remembered)
     remembered.mkdir(parents=True, exist_ok=True)
     memory = remembered / f"compiled-{build()}"

@@ -1,16 +1,24 @@
 """When do a device's results agree with the CPU's? Values, dtype, shape, device, layout, and what is a view of what.
 
 Values agree within a tolerance of the dtype, or else when they are as close to a float64 run as the CPU's own are:
-neither the CPU nor the device is right where both have lost their digits. Strides of new tensors are counted, not judged:
-nothing computes a wrong number from them."""
+neither the CPU nor the device is right where both have lost their digits. Strides of new tensors are counted, not
+judged: nothing computes a wrong number from them."""
 import re
 
 import torch
 from torch.utils import _pytree as pytree
 
-TOLERANCE = {torch.float64: (1e-6, 1e-7), torch.complex128: (1e-6, 1e-7), torch.float32: (1e-4, 1e-5), torch.complex64: (1e-4, 1e-5),
-             torch.bfloat16: (2e-2, 1e-2), torch.float16: (4e-3, 2e-3), torch.complex32: (4e-3, 2e-3),
-             torch.float8_e4m3fn: (0.125, 1e-2), torch.float8_e5m2: (0.25, 1e-2)}
+TOLERANCE = {
+    torch.float64: (1e-6, 1e-7),
+    torch.complex128: (1e-6, 1e-7),
+    torch.float32: (1e-4, 1e-5),
+    torch.complex64: (1e-4, 1e-5),
+    torch.bfloat16: (2e-2, 1e-2),
+    torch.float16: (4e-3, 2e-3),
+    torch.complex32: (4e-3, 2e-3),
+    torch.float8_e4m3fn: (0.125, 1e-2),
+    torch.float8_e5m2: (0.25, 1e-2),
+}
 
 
 class Mismatch(Exception):
@@ -54,7 +62,9 @@ def as_close(got, want, exact, rtol, atol):
     got, want = got.to(wide), want.to(wide)
     finite = exact.isfinite() & got.isfinite()
     allowed = 2 * (want - exact).abs().nan_to_num(0, 0, 0) + atol + rtol * exact.abs()
-    return bool(torch.where(finite, (got - exact).abs() <= allowed, (got == exact) | (got.isnan() & exact.isnan())).all())
+    return bool(
+        torch.where(finite, (got - exact).abs() <= allowed, (got == exact) | (got.isnan() & exact.isnan())).all()
+    )
 
 
 def picks_equals(source, got, want):
@@ -101,7 +111,11 @@ def _tensor(i, got, want, got_place, want_place, rules, exact):
     if not isinstance(got, torch.Tensor):
         raise Mismatch(f"result {i}: {type(got).__name__}, CPU has a tensor")
     device = got_place.device if want.device.type == want_place.device.type else want.device
-    for what, mine, cpu in (("device", got.device.type, device.type), ("dtype", got.dtype, want.dtype), ("layout", got.layout, want.layout)):
+    for what, mine, cpu in (
+        ("device", got.device.type, device.type),
+        ("dtype", got.dtype, want.dtype),
+        ("layout", got.layout, want.layout),
+    ):
         if mine != cpu:
             raise Mismatch(f"result {i}: {what} {mine}, CPU has {cpu}")
     if rules.spare and i and not want.numel():
@@ -115,8 +129,10 @@ def _tensor(i, got, want, got_place, want_place, rules, exact):
             if not got._is_view() or got.untyped_storage().data_ptr() not in got_place.storages():
                 raise Mismatch(f"result {i}: a copy, CPU returns a view of its input")
             if strides or got.storage_offset() != want.storage_offset():
-                raise Mismatch(f"result {i}: a view with strides {got.stride()} and offset {got.storage_offset()}, CPU has "
-                               f"{want.stride()} and {want.storage_offset()}")
+                raise Mismatch(
+                    f"result {i}: a view with strides {got.stride()} and offset {got.storage_offset()}, CPU has "
+                    f"{want.stride()} and {want.storage_offset()}"
+                )
     if rules.values:
         difference = values(got, want, rules, exact)
         if difference:
@@ -138,7 +154,11 @@ def results(got, want, got_place, want_place, rules, wide):
             except Exception:  # the CPU cannot do this in float64: its own result stands
                 cache.append([])
         leaves = cache[0]
-        return leaves[i] if len(leaves) == len(want_leaves) and isinstance(leaves[i], (torch.Tensor, float, complex)) else None
+        return (
+            leaves[i]
+            if len(leaves) == len(want_leaves) and isinstance(leaves[i], (torch.Tensor, float, complex))
+            else None
+        )
 
     differ = 0
     for i, (g, w) in enumerate(zip(got_leaves, want_leaves)):

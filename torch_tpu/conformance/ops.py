@@ -11,7 +11,8 @@ from .compare import Rules
 from .task import Case, Nothing, Task
 
 VARIANTS = ["forward", "backward", "inplace", "out"]
-DEFAULTS = ["float32", "int64", "bool", "complex64", "float8_e4m3fn"]  # an entry's dtype where none is asked for: the first it takes
+# an entry's dtype where none is asked for: the first it takes
+DEFAULTS = ["float32", "int64", "bool", "complex64", "float8_e4m3fn"]
 
 # The result is memory nobody wrote, or has another law of random numbers on each device.
 UNWRITTEN = re.compile(r"^(new_)?empty(_like|_strided|_permuted)?$|^resize_(as_)?$")
@@ -35,13 +36,20 @@ def database(name):
     """{full name: OpInfo}"""
     from torch.testing._internal import common_methods_invocations as invocations
     for module in list(sys.modules.values()):  # operators that seed themselves would look as if they drew nothing
-        if (getattr(module, "__name__", None) or "").startswith("torch.testing.") and hasattr(module, "wrapper_set_seed"):
+        if (getattr(module, "__name__", None) or "").startswith("torch.testing.") and hasattr(
+            module, "wrapper_set_seed"
+        ):
             module.wrapper_set_seed = _without_seed
     return {op.full_name: op for op in (invocations.op_db if name == "ops" else invocations.python_ref_db)}
 
 
 def _has(op, variant):
-    return {"forward": True, "backward": op.supports_autograd, "inplace": op.inplace_variant is not None, "out": op.supports_out}[variant]
+    return {
+        "forward": True,
+        "backward": op.supports_autograd,
+        "inplace": op.inplace_variant is not None,
+        "out": op.supports_out,
+    }[variant]
 
 
 def tasks(name, variants, dtypes):
@@ -104,7 +112,11 @@ class Runner:
 
     def backward(self, place):
         result = self.call(place)
-        outputs = [t for t in pytree.tree_leaves(self.sample.output_process_fn_grad(result)) if isinstance(t, torch.Tensor) and t.requires_grad]
+        outputs = [
+            t
+            for t in pytree.tree_leaves(self.sample.output_process_fn_grad(result))
+            if isinstance(t, torch.Tensor) and t.requires_grad
+        ]
         leaves = [copy for original, copy in place.pairs() if copy.requires_grad]
         if not outputs or not leaves:
             raise Nothing("nothing to differentiate")
@@ -128,7 +140,10 @@ class Runner:
         single, shapes = self.shapes
         found = []
         for empty in (False, True):
-            outs = [torch.full((0,) if empty else shape, 1, dtype=place.dtype(dtype), device=place.device) for shape, dtype in shapes]
+            outs = [
+                torch.full((0,) if empty else shape, 1, dtype=place.dtype(dtype), device=place.device)
+                for shape, dtype in shapes
+            ]
             result = self.call(place, out=outs[0] if single else tuple(outs))
             returned = [result] if single else outs if result is None else list(result)
             found += [all(a is b for a, b in zip(returned, outs))] + [t.abs() if self.factors else t for t in outs]

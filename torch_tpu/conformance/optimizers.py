@@ -1,7 +1,7 @@
 """optim_db: PyTorch's own configurations of every optimizer: some steps on the CPU and on tpu give the same parameters.
 
-A variant is an implementation: single tensors, foreach, fused, differentiable, capturable (whose configurations optim_db
-keeps for devices; the CPU runs them without that flag), and sparse gradients."""
+A variant is an implementation: single tensors, foreach, fused, differentiable, capturable (whose configurations
+optim_db keeps for devices; the CPU runs them without that flag), and sparse gradients."""
 import copy
 import functools
 
@@ -40,7 +40,8 @@ def shapes(info):
 
 
 class Runner:
-    """Some steps of one configuration. where: the device of the numbers that are given as tensors, or None for the CPU."""
+    """Some steps of one configuration. where: the device of the numbers that are given as tensors, or None for the
+    CPU."""
 
     def __init__(self, info, variant, kwargs, dtype, tensors_move):
         self.info, self.variant, self.kwargs, self.tensors_move = info, variant, kwargs, tensors_move
@@ -58,8 +59,14 @@ class Runner:
         options = dict(self.kwargs)
         if self.variant == "capturable" and place.device.type == "cpu":
             options.pop("capturable")
-            numbers = {k: tuple(float(b) for b in v) if isinstance(v, tuple) else float(v) if isinstance(v, torch.Tensor) else v
-                       for k, v in options.items()}
+            numbers = {
+                k: (
+                    tuple(float(b) for b in v)
+                    if isinstance(v, tuple)
+                    else float(v) if isinstance(v, torch.Tensor) else v
+                )
+                for k, v in options.items()
+            }
             return numbers
         return place(options) if self.tensors_move else copy.deepcopy(options)
 
@@ -74,7 +81,9 @@ class Runner:
             optimizer.zero_grad()
             if self.variant == "sparse":
                 rows, values = place.tensor(self.rows), place.tensor(self.row_values)
-                parameters[0].grad = torch.sparse_coo_tensor(rows, values * parameters[0].detach()[rows[0]], parameters[0].shape)
+                parameters[0].grad = torch.sparse_coo_tensor(
+                    rows, values * parameters[0].detach()[rows[0]], parameters[0].shape
+                )
                 return None
             loss = sum(((p - t).abs() ** 2).sum() for p, t in zip(parameters, targets))
             loss.backward()
@@ -90,8 +99,8 @@ class Runner:
         return [[p.detach() for p in parameters], [self.state(optimizer.state[p]) for p in parameters]]
 
     def state(self, state):
-        """Numbers are compared wherever they are. Not the step counts of capturable runs, which the CPU keeps otherwise; not
-        the history of LBFGS, differences of nearly equal numbers."""
+        """Numbers are compared wherever they are. Not the step counts of capturable runs, which the CPU keeps
+        otherwise; not the history of LBFGS, differences of nearly equal numbers."""
         if self.variant == "capturable" or self.info.step_requires_closure:
             return []
         return {k: v.item() if isinstance(v, torch.Tensor) and not v.dim() else v for k, v in state.items()}
@@ -116,7 +125,9 @@ def cases(task, count):
         if bool(kwargs.get("capturable")) != (task.variant == "capturable"):
             continue
         kwargs.update({flag: flag == task.variant for flag in info.supported_impls if task.variant != "capturable"})
-        tensors = any(isinstance(x, torch.Tensor) for v in kwargs.values() for x in (v if isinstance(v, tuple) else (v,)))
+        tensors = any(
+            isinstance(x, torch.Tensor) for v in kwargs.values() for x in (v if isinstance(v, tuple) else (v,))
+        )
         for move in (False, True) if tensors else (False,):
             runner = Runner(info, task.variant, kwargs, dtype, move)
             yield Case(runner.run, f"{given.desc}: {kwargs}{' on the device' if move else ''}"[:300])

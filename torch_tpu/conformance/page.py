@@ -13,7 +13,10 @@ COLUMNS = [
     Column("backward float32", "ops", ["backward"], ["float32"]),
     Column("in place", "ops", ["inplace"], None),
     Column("out=", "ops", ["out"], None),
-    *(Column(f"forward {dtype}", "ops", ["forward"], [dtype]) for dtype in ("bfloat16", "int64", "bool", "complex64", "float64")),
+    *(
+        Column(f"forward {dtype}", "ops", ["forward"], [dtype])
+        for dtype in ("bfloat16", "int64", "bool", "complex64", "float64")
+    ),
     Column("modules forward", "modules", ["forward"], None),
     Column("modules backward", "modules", ["backward"], None),
     Column("optimizers", "optimizers", ["single", "foreach", "fused", "differentiable", "capturable", "sparse"], None),
@@ -37,12 +40,23 @@ def summary(document, tasks_of):
     for column in COLUMNS:
         group = [found[t.database, t.entry, t.variant, t.dtype] for t in tasks_of(column)]
         columns.append({"title": column.title, **report.figures(group)})
-    exceptions = [{**dict(zip(("database", "entry", "variant", "dtype"), key(r))), "status": r["status"], "native": r["native"],
-                   "strides": bool(r.get("strides")), "fallbacks": sorted(r.get("fallbacks", {})),
-                   **({"message": r.get("message", "")[:200]} if r["status"] not in ("pass", "skip") else {}),
-                   "reason": "the CPU refuses every sample" if r["status"] == "skip" else
-                   reasons.of(r) if r["status"] != "pass" or not r["native"] else "strides differ"}
-                  for r in document["results"] if exceptional(r)]
+    exceptions = [
+        {
+            **dict(zip(("database", "entry", "variant", "dtype"), key(r))),
+            "status": r["status"],
+            "native": r["native"],
+            "strides": bool(r.get("strides")),
+            "fallbacks": sorted(r.get("fallbacks", {})),
+            **({"message": r.get("message", "")[:200]} if r["status"] not in ("pass", "skip") else {}),
+            "reason": (
+                "the CPU refuses every sample"
+                if r["status"] == "skip"
+                else reasons.of(r) if r["status"] != "pass" or not r["native"] else "strides differ"
+            ),
+        }
+        for r in document["results"]
+        if exceptional(r)
+    ]
     about = {k: document["about"][k] for k in ("torch", "samples", "seed")}
     return {"about": about, "columns": columns, "exceptions": exceptions}
 
@@ -52,28 +66,40 @@ def _where(exceptions):
     by_entry = collections.OrderedDict()
     for e in exceptions:
         by_entry.setdefault(e["entry"], []).append(f"{e['variant']} {e['dtype']}")
-    return ", ".join(f"`{entry}` ({', '.join(where)})" if len(by_entry) < 40 else f"`{entry}`" for entry, where in by_entry.items())
+    return ", ".join(
+        f"`{entry}` ({', '.join(where)})" if len(by_entry) < 40 else f"`{entry}`" for entry, where in by_entry.items()
+    )
 
 
 def markdown(data):
     about = data["about"]
     body = [[c["title"], c["tested"], c["pass"], c["native"], report.percent(c["native"], c["tested"]), c["wrong"],
              c["crash"] + c["timeout"], c["strides"]] for c in data["columns"]]
-    parts = ["# Coverage",
-             f"PyTorch's own test data (op_db, module_db and optim_db of torch {about['torch']}) on tpu against the CPU, {about['samples']} samples "
-             f"of each entry, seed {about['seed']}. *Natively*: no operator of any sample ran on the CPU. Printed by `make coverage`; a test fails "
-             "when the code does better or worse than this page says. [coverage.html](coverage.html) has every entry, with a search box.",
-             report.markdown_table(HEAD, body)]
-    groups = (("What stays on the CPU", [e for e in data["exceptions"] if e["status"] == "pass" and not e["native"]]),
-              ("What does not pass", [e for e in data["exceptions"] if e["status"] not in ("pass", "skip")]),
-              ("Whose strides differ from the CPU's", [e for e in data["exceptions"] if e["status"] == "pass" and e["strides"] and e["native"]]),
-              ("What the CPU itself refuses", [e for e in data["exceptions"] if e["status"] == "skip"]))
+    parts = [
+        "# Coverage",
+        f"PyTorch's own test data (op_db, module_db and optim_db of torch {about['torch']}) on tpu against the CPU, {about['samples']} samples "
+        f"of each entry, seed {about['seed']}. *Natively*: no operator of any sample ran on the CPU. Printed by `make coverage`; a test fails "
+        "when the code does better or worse than this page says. [coverage.html](coverage.html) has every entry, with a search box.",
+        report.markdown_table(HEAD, body),
+    ]
+    groups = (
+        ("What stays on the CPU", [e for e in data["exceptions"] if e["status"] == "pass" and not e["native"]]),
+        ("What does not pass", [e for e in data["exceptions"] if e["status"] not in ("pass", "skip")]),
+        (
+            "Whose strides differ from the CPU's",
+            [e for e in data["exceptions"] if e["status"] == "pass" and e["strides"] and e["native"]],
+        ),
+        ("What the CPU itself refuses", [e for e in data["exceptions"] if e["status"] == "skip"]),
+    )
     for title, group in groups:
         by_reason = collections.OrderedDict()
         for e in group:
             by_reason.setdefault(e["reason"], []).append(e)
         if group:
-            parts += [f"## {title}", report.markdown_table(["reason", "entries"], [[why, _where(es)] for why, es in by_reason.items()])]
+            parts += [
+                f"## {title}",
+                report.markdown_table(["reason", "entries"], [[why, _where(es)] for why, es in by_reason.items()]),
+            ]
     return "\n\n".join(parts) + "\n"
 
 
@@ -104,20 +130,28 @@ def html(document):
         text = r.get("message") or ", ".join(f"{op} x{n}" for op, n in r.get("fallbacks", {}).items())
         if text:
             notes[f"{name}/{at}"] = escape.escape(text[:160])
-    data = json.dumps({"rows": [[name, "".join(row)] for name, row in cells.items()], "notes": notes}, separators=(",", ":")).replace("</", "<\\/")
+    data = json.dumps(
+        {"rows": [[name, "".join(row)] for name, row in cells.items()], "notes": notes}, separators=(",", ":")
+    ).replace("</", "<\\/")
     head = "".join(f"<th>{escape.escape(t).replace(' ', '<br>')}</th>" for t in titles)
-    figures = "".join("<tr>" + "".join(f"<td>{escape.escape(str(c))}</td>" for c in row) + "</tr>" for row in report.rows(document["results"]))
+    figures = "".join(
+        "<tr>" + "".join(f"<td>{escape.escape(str(c))}</td>" for c in row) + "</tr>"
+        for row in report.rows(document["results"])
+    )
     summary = f"<table><tr>{''.join(f'<th>{h}</th>' for h in report.HEAD)}</tr>{figures}</table>"
-    return (f'<!doctype html><meta charset="utf-8"><title>torch_tpu: coverage</title><style>{STYLE}</style><h1>Coverage of PyTorch</h1>{summary}'
-            f'<input id="q" placeholder="search" autofocus><label><input id="b" type="checkbox" style="width:auto">only what is not native</label> '
-            f'<span id="k"></span><table><thead><tr><th>entry</th>{head}</tr></thead><tbody></tbody></table>'
-            f'<script id="d" type="application/json">{data}</script><script>{SCRIPT}</script>\n')
+    return (
+        f'<!doctype html><meta charset="utf-8"><title>torch_tpu: coverage</title><style>{STYLE}</style><h1>Coverage of PyTorch</h1>{summary}'
+        f'<input id="q" placeholder="search" autofocus><label><input id="b" type="checkbox" style="width:auto">only what is not native</label> '
+        f'<span id="k"></span><table><thead><tr><th>entry</th>{head}</tr></thead><tbody></tbody></table>'
+        f'<script id="d" type="application/json">{data}</script><script>{SCRIPT}</script>\n'
+    )
 
 
 def write(folder, document, tasks_of):
     folder = pathlib.Path(folder)
     data = summary(document, tasks_of)
-    lines = ["{", f'"about": {json.dumps(data["about"])},']  # a line for each column and exception: differences are read in reviews
+    # a line for each column and exception: differences are read in reviews
+    lines = ["{", f'"about": {json.dumps(data["about"])},']
     for name, end in (("columns", ","), ("exceptions", "")):
         lines += [f'"{name}": [', ",\n".join(json.dumps(x) for x in data[name]), f"]{end}"]
     (folder / "coverage.json").write_text("\n".join(lines + ["}"]) + "\n")

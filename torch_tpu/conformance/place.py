@@ -14,7 +14,8 @@ WIDE = {torch.float16: torch.float64, torch.bfloat16: torch.float64, torch.float
 class Place:
     def __init__(self, device, wide=False, backend=None):
         self.device, self.wide, self.backend = torch.device(device), wide, backend
-        self._storages = {}  # of the original -> (original, its copy): the original is held, so that no address comes twice
+        # of the original -> (original, its copy): the original is held, so that no address comes twice
+        self._storages = {}
         self._tensors = {}
 
     def function(self, fn):
@@ -44,7 +45,11 @@ class Place:
 
     def tensor(self, t):
         if id(t) not in self._tensors:
-            plain = t.layout is torch.strided and not (t.is_nested or t.is_quantized or t.is_conj() or t.is_neg()) and t.numel()
+            plain = (
+                t.layout is torch.strided
+                and not (t.is_nested or t.is_quantized or t.is_conj() or t.is_neg())
+                and t.numel()
+            )
             copy = self._strided(t.detach()) if plain else self._send(t)
             self._tensors[id(t)] = t, copy.requires_grad_() if t.requires_grad else copy
         return self._tensors[id(t)][1]

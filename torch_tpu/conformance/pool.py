@@ -1,7 +1,7 @@
 """Runs tasks in processes of their own, so that a crash or a hang costs one task.
 
-Workers are forked before any plugin is loaded, tell which case they are at, and are replaced after a number of tasks, for
-compiled programs stay in memory. A worker that says nothing for `timeout` seconds is ended."""
+Workers are forked before any plugin is loaded, tell which case they are at, and are replaced after a number of tasks,
+for compiled programs stay in memory. A worker that says nothing for `timeout` seconds is ended."""
 import collections
 import faulthandler
 import multiprocessing
@@ -29,7 +29,11 @@ def _serve(connection, work, log, others):
         try:
             result = work(task, lambda i: connection.send(("at", i)))
         except Exception as e:  # the runner's own trouble, shown as such
-            result = {"status": "fail", "message": f"conformance: {type(e).__name__}: {e}", "trace": traceback.format_exc()[-2000:]}
+            result = {
+                "status": "fail",
+                "message": f"conformance: {type(e).__name__}: {e}",
+                "trace": traceback.format_exc()[-2000:],
+            }
         connection.send(("result", result))
 
 
@@ -38,7 +42,11 @@ class Worker:
         fork = multiprocessing.get_context("fork")
         self.connection, theirs = fork.Pipe()
         self.log = tempfile.TemporaryFile()
-        self.process = fork.Process(target=_serve, args=(theirs, work, self.log.fileno(), [w.connection for w in others] + [self.connection]), daemon=True)
+        self.process = fork.Process(
+            target=_serve,
+            args=(theirs, work, self.log.fileno(), [w.connection for w in others] + [self.connection]),
+            daemon=True,
+        )
         self.process.start()
         theirs.close()
         self.task, self.at, self.done = None, None, 0
@@ -61,7 +69,9 @@ class Worker:
         """What it printed before it died: the line that says why, else the last ones."""
         self.log.seek(0)
         lines = [line for line in self.log.read().decode(errors="replace").splitlines() if line.strip()]
-        telling = [line for line in lines if re.search(r"^F\d{4} |terminate called|what\(\)|Check failed|Fatal|rror", line)]
+        telling = [
+            line for line in lines if re.search(r"^F\d{4} |terminate called|what\(\)|Check failed|Fatal|rror", line)
+        ]
         return " | ".join(telling[:3] or lines[-3:])[:400]
 
     def end(self, ask=False):
@@ -100,7 +110,10 @@ def run(tasks, work, jobs=2, timeout=60, renew=200):
                         kind, value = w.connection.recv()
                     except (EOFError, ConnectionResetError):
                         w.process.join(5)
-                        result = {"status": "crash", "message": f"exit status {w.process.exitcode} at case {w.at}: {w.last_words()}"}
+                        result = {
+                            "status": "crash",
+                            "message": f"exit status {w.process.exitcode} at case {w.at}: {w.last_words()}",
+                        }
                     else:
                         w.since = time.time()
                         if kind == "at":

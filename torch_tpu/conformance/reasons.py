@@ -1,12 +1,15 @@
 """What runs on the CPU or does not pass, and why: the one table that the coverage page prints.
 
-A row: a pattern, matched against the operators that ran on the CPU and against the entry's name, and the reason. What no row
-explains is an open end, and the page says so."""
+A row: a pattern, matched against the operators that ran on the CPU and against the entry's name, and the reason. What
+no row explains is an open end, and the page says so."""
 import re
 
 REASONS = [
     (r"^chalf$|ComplexHalf", "complex32: no TPU and no StableHLO type has it"),
-    (r"^special\.bessel_(j0|y1)$", "PyTorch's own float64 result on the CPU is off by up to 5e-7; tpu's is within 1e-15 of mpmath's"),
+    (
+        r"^special\.bessel_(j0|y1)$",
+        "PyTorch's own float64 result on the CPU is off by up to 5e-7; tpu's is within 1e-15 of mpmath's",
+    ),
 ]
 
 

@@ -21,8 +21,13 @@ def figures(results):
     tested = len(results) - count["skip"]
     passed = count["pass"]
     native = sum(r["status"] == "pass" and r["native"] for r in results)
-    return {"tested": tested, "pass": passed, "native": native, "strides": sum(bool(r.get("strides")) for r in results if r["status"] == "pass"),
-            **{s: count[s] for s in [*BAD, "skip"]}}
+    return {
+        "tested": tested,
+        "pass": passed,
+        "native": native,
+        "strides": sum(bool(r.get("strides")) for r in results if r["status"] == "pass"),
+        **{s: count[s] for s in [*BAD, "skip"]},
+    }
 
 
 def percent(part, whole):
@@ -35,20 +40,34 @@ HEAD = ["database", "variant", "dtype", "tested", "pass", "native", "native %", 
 def rows(results):
     for (database, variant, dtype), group in columns(results).items():
         f = figures(group)
-        yield [database, variant, dtype, f["tested"], f["pass"], f["native"], percent(f["native"], f["tested"]), *(f[s] for s in BAD),
-               f["strides"], f["skip"]]
+        yield [
+            database,
+            variant,
+            dtype,
+            f["tested"],
+            f["pass"],
+            f["native"],
+            percent(f["native"], f["tested"]),
+            *(f[s] for s in BAD),
+            f["strides"],
+            f["skip"],
+        ]
 
 
 def table(results):
     cells = [HEAD, *([str(c) for c in row] for row in rows(results))]
     widths = [max(len(row[i]) for row in cells) for i in range(len(HEAD))]
-    return "\n".join("  ".join(c.ljust(w) if i < 3 else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths))) for row in cells)
+    return "\n".join(
+        "  ".join(c.ljust(w) if i < 3 else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths))) for row in cells
+    )
 
 
 def remarks(results):
     """[(entry, variant, dtype, what is the matter)] of what does not pass or leaves the device."""
     for r in results:
-        said = [] if r["status"] in ("pass", "skip") else [f"{r['status']}: {r.get('message', '')} [{r.get('case', '')}]"]
+        said = (
+            [] if r["status"] in ("pass", "skip") else [f"{r['status']}: {r.get('message', '')} [{r.get('case', '')}]"]
+        )
         if not r.get("native", True) and r["status"] != "skip":
             said.append("on the CPU: " + ", ".join(f"{op} x{n}" for op, n in sorted(r["fallbacks"].items())))
         if r.get("refused"):

@@ -16,7 +16,8 @@ Task = collections.namedtuple("Task", "database entry variant dtype")
 
 
 class Case:
-    """One comparison. run(place) computes on place.device, from copies that place makes, and returns a tree of results."""
+    """One comparison. run(place) computes on place.device, from copies that place makes, and returns a tree of
+    results."""
 
     def __init__(self, run, describe="", rules=None):
         self.run, self.describe, self.rules = run, describe, rules or compare.Rules()
@@ -42,13 +43,17 @@ def on_cpu(case, n):
     want = case.run(place)
     if torch.equal(state, torch.get_rng_state()):
         return place, want, True
-    return place, want, all(_same_results(want, case, n + k) for k in range(1, 20))  # it drew random numbers: do they matter?
+    # it drew random numbers: do they matter?
+    return place, want, all(_same_results(want, case, n + k) for k in range(1, 20))
 
 
 def _same_results(want, case, n):
     seed(n)
     other = pytree.tree_leaves(case.run(Place("cpu")))
-    return all(compare.same_values(a, b) if isinstance(a, torch.Tensor) else a == b for a, b in zip(pytree.tree_leaves(want), other))
+    return all(
+        compare.same_values(a, b) if isinstance(a, torch.Tensor) else a == b
+        for a, b in zip(pytree.tree_leaves(want), other)
+    )
 
 
 def written(place):
@@ -100,7 +105,11 @@ def run_case(case, n=0, compiled=False):
         untraced = untraceable(case, n) if compiled else None
         if untraced:
             return "skip", untraced, 0
-        return "unsupported" if isinstance(e, NotImplementedError) else "fail", compare.one_line(f"{type(e).__name__}: {e}"), 0
+        return (
+            "unsupported" if isinstance(e, NotImplementedError) else "fail",
+            compare.one_line(f"{type(e).__name__}: {e}"),
+            0,
+        )
 
 
 def fallbacks():
@@ -109,7 +118,8 @@ def fallbacks():
 
 
 def run(cases, at=lambda i: None, n=0, compiled=False):
-    """Runs a task's cases with seed n, under torch.compile if compiled; at(i) is called before each. The result as JSON has it."""
+    """Runs a task's cases with seed n, under torch.compile if compiled; at(i) is called before each. The result as JSON
+    has it."""
     seed(n)
     start, before = time.time(), fallbacks()
     result = {"status": "skip", "cases": 0, "passed": 0}

@@ -1,4 +1,5 @@
-"""torch.distributed on device "tpu": the backend "tpu_dist" (also "tpu"), which PyTorch takes for tensors there by itself.
+"""torch.distributed on device "tpu": the backend "tpu_dist" (also "tpu"), which PyTorch takes for tensors there by
+itself.
 
     torch.distributed.init_process_group()   # under torchrun"""
 import datetime
@@ -12,7 +13,9 @@ from .. import _C
 
 def _create(options, backend_options=None):
     """Makes the backend of one group on this rank: Gloo moves what is in the host's memory."""
-    host = dist.ProcessGroupGloo(dist.PrefixStore("gloo", options.store), options.group_rank, options.group_size, timeout=options.timeout)
+    host = dist.ProcessGroupGloo(
+        dist.PrefixStore("gloo", options.store), options.group_rank, options.group_size, timeout=options.timeout
+    )
     host.options.global_ranks_in_group = options.global_ranks_in_group
     host.options.group_name = options.group_id
     host._set_sequence_number_for_group()
@@ -27,7 +30,8 @@ def _on_tpu(group):
 
 
 def _with_own_default(new_group):
-    """A group made without naming a backend is of the accelerator's alone, and yet says that Gloo, which it lacks, is its default."""
+    """A group made without naming a backend is of the accelerator's alone, and yet says that Gloo, which it lacks, is
+    its default."""
 
     @functools.wraps(new_group)
     def wrapped(*args, **kwargs):

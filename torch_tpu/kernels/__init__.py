@@ -20,13 +20,13 @@ def _read(source):
 def stablehlo_op(name, source, *, schema=None, entry=None) -> Kernel:
     """A function in StableHLO as the torch operator name ("namespace::operator").
 
-    source: the text of a module, a file (a Path, or a str that ends with .mlir), a dict of these for "cpu" and "tpu", or a
-    function of what the operator is called with (a Spec of dtype and shape in place of each tensor) that returns a text;
-    then schema is needed (for instance "(Tensor x, int k) -> Tensor"). entry: the function of the module, by default main
-    or the only one.
+    source: the text of a module, a file (a Path, or a str that ends with .mlir), a dict of these for "cpu" and "tpu",
+    or a function of what the operator is called with (a Spec of dtype and shape in place of each tensor) that returns a
+    text; then schema is needed (for instance "(Tensor x, int k) -> Tensor"). entry: the function of the module, by
+    default main or the only one.
 
-    The operator takes and returns what the function's head says; other shapes and dtypes are refused. Raises TextError (a
-    ValueError) for a text that is no such function."""
+    The operator takes and returns what the function's head says; other shapes and dtypes are refused. Raises TextError
+    (a ValueError) for a text that is no such function."""
     if callable(source):
         if schema is None:
             raise ValueError(f"{name}: a function that makes the text needs schema=")

@@ -1,4 +1,5 @@
-"""Attention on TPUs by JAX's flash kernel, which keeps no scores: F.scaled_dot_product_attention within `with flash():`.
+"""Attention on TPUs by JAX's flash kernel, which keeps no scores: F.scaled_dot_product_attention within `with
+flash():`.
 
 It is taken where it can be (`takes`), unless torch.nn.attention.sdpa_kernel or torch.backends.cuda.enable_flash_sdp say
 otherwise. On the CPU the kernel is interpreted, which is slow: the context is for TPUs, and for programs for them. The
@@ -22,23 +23,38 @@ def _operator():
         rows = next(b for b in (512, 256, BLOCK) if q.shape[2] % b == 0)
         columns = next(b for b in (512, 256, BLOCK) if k.shape[2] % b == 0)
         sizes = flash.BlockSizes(
-            block_q=rows, block_k_major=columns, block_k=columns, block_b=1, block_q_major_dkv=rows, block_k_major_dkv=columns,
-            block_k_dkv=columns, block_q_dkv=rows, block_k_major_dq=columns, block_k_dq=columns, block_q_dq=rows)
+            block_q=rows,
+            block_k_major=columns,
+            block_k=columns,
+            block_b=1,
+            block_q_major_dkv=rows,
+            block_k_major_dkv=columns,
+            block_k_dkv=columns,
+            block_q_dkv=rows,
+            block_k_major_dq=columns,
+            block_k_dq=columns,
+            block_q_dq=rows,
+        )
         return flash.flash_attention(q, k, v, causal=causal, sm_scale=scale, block_sizes=sizes)
 
     return flash_attention
 
 
 def takes(q, k, v, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False) -> bool:
-    """Whether the kernel computes this: [batch, heads, length, width] of bfloat16 or float32, lengths multiples of 128, widths
-    64 to 256, no mask but the causal one."""
+    """Whether the kernel computes this: [batch, heads, length, width] of bfloat16 or float32, lengths multiples of 128,
+    widths 64 to 256, no mask but the causal one."""
     if any(type(x).__name__ == "DTensor" for x in (q, k, v)):  # torch knows no placements of its results
         return False
     if attn_mask is not None or dropout_p or not torch.backends.cuda.flash_sdp_enabled():
         return False
     if any(x.dim() != 4 or x.dtype != q.dtype for x in (q, k, v)) or q.dtype not in (torch.bfloat16, torch.float32):
         return False
-    if k.shape != v.shape or q.shape[-1] != k.shape[-1] or q.shape[-1] not in (64, 128, 256) or q.shape[0] != k.shape[0]:
+    if (
+        k.shape != v.shape
+        or q.shape[-1] != k.shape[-1]
+        or q.shape[-1] not in (64, 128, 256)
+        or q.shape[0] != k.shape[0]
+    ):
         return False
     heads = k.shape[1] and q.shape[1] % k.shape[1] == 0 if enable_gqa else q.shape[1] == k.shape[1]
     lengths = q.shape[2] and k.shape[2] and q.shape[2] % BLOCK == 0 and k.shape[2] % BLOCK == 0

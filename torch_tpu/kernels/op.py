@@ -1,8 +1,8 @@
 """torch operators whose program is a function in StableHLO that somebody else wrote.
 
 An operator has a schema, a fake kernel (`outputs`) and `function(platform, args)`, asked when a program is lowered. Its
-calls on tpu go the way of every operator without a rule: a key, a plan, and on a miss a decomposition, which here is one
-call of torch_tpu::foreign. So it fuses, compiles and is cached as any other, and a hit runs no Python."""
+calls on tpu go the way of every operator without a rule: a key, a plan, and on a miss a decomposition, which here is
+one call of torch_tpu::foreign. So it fuses, compiles and is cached as any other, and a hit runs no Python."""
 import threading
 
 import torch
@@ -17,7 +17,8 @@ _failed = threading.local()  # .error: what a lowering on this thread raised las
 
 
 def call(function: Function, tensors) -> list:
-    """Its results for the tensors, as a part of the program that is being traced. Their types have to be the function's."""
+    """Its results for the tensors, as a part of the program that is being traced. Their types have to be the
+    function's."""
     if function.key not in RESULTS:
         _C.foreign_register(function.key, function.entry, function.text)
         RESULTS[function.key] = [(r.dtype, r.shape) for r in function.results]
@@ -61,11 +62,13 @@ def _split(name):
 
 
 class Kernel:
-    """An operator that is a kernel: call it as a function of tensors. op is torch's, torch.ops.NAMESPACE.NAME.default."""
+    """An operator that is a kernel: call it as a function of tensors. op is torch's,
+    torch.ops.NAMESPACE.NAME.default."""
 
     def __init__(self, name: str, schema: str, outputs, function):
-        """schema: "(Tensor x, int k) -> Tensor". outputs(args) -> Specs of the results; function(platform, args) -> Function
-        of the tensors among args, where platform is "cpu" or "tpu". args: the operator's, all of them, in order."""
+        """schema: "(Tensor x, int k) -> Tensor". outputs(args) -> Specs of the results; function(platform, args) ->
+        Function of the tensors among args, where platform is "cpu" or "tpu". args: the operator's, all of them, in
+        order."""
         namespace, base = _split(name)
         self.__name__ = self.__qualname__ = base
         self.name, self._outputs, self._function = name, outputs, function
@@ -98,7 +101,8 @@ class Kernel:
         return f"<kernel {self.name}{str(self.op._schema).removeprefix(self.name)}>"
 
     def register_autograd(self, backward, *, setup_context=None):
-        """As torch.library.register_autograd: backward(ctx, *gradients) -> gradients of all arguments. The last one holds."""
+        """As torch.library.register_autograd: backward(ctx, *gradients) -> gradients of all arguments. The last one
+        holds."""
         first, self._backward, self._setup_context = self._backward is None, backward, setup_context
         if not first:
             return

@@ -1,8 +1,8 @@
 """A function in StableHLO text as a part of our programs: its types, and its text under names that nobody else uses.
 
-The text is a module as MLIR prints it, or functions alone. Only what a function's head says is understood here, and where
-bodies begin and end; whether the text is right, the compiler says. Locations and attributes of arguments are left out,
-aliases (#map = ...) put in their places."""
+The text is a module as MLIR prints it, or functions alone. Only what a function's head says is understood here, and
+where bodies begin and end; whether the text is right, the compiler says. Locations and attributes of arguments are left
+out, aliases (#map = ...) put in their places."""
 import dataclasses
 import hashlib
 import re
@@ -167,8 +167,8 @@ def _functions(text):
 
 
 def parse(text: str, entry: str | None = None) -> Function:
-    """The function named entry of a module (None: main, or the only one), with all it calls. TextError where that cannot
-    be."""
+    """The function named entry of a module (None: main, or the only one), with all it calls. TextError where that
+    cannot be."""
     given = text
     text = _without_aliases(_cut(text, r"\bloc\("))
     found = _functions(text)

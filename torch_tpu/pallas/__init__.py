@@ -12,19 +12,25 @@ __all__ = ["JaxKernel", "KernelError", "SignatureError", "custom_jax_kernel", "j
 def jax_op(name, fn=None, *, donate_argnums=None, mesh=None, input_partition_specs=None, output_partition_specs=None):
     """A function of JAX arrays as the torch operator name ("namespace::operator"); without fn, a decorator.
 
-    fn: annotated. jax.Array (or torch.Tensor), Optional and list of it are tensors; int, float, bool, str, dtypes, Enums,
-    lists and tuples of numbers are static: each value is a kernel of its own. It returns jax.Array, or a tuple or list of
-    them. Sizes are static as well.
+    fn: annotated. jax.Array (or torch.Tensor), Optional and list of it are tensors; int, float, bool, str, dtypes,
+    Enums, lists and tuples of numbers are static: each value is a kernel of its own. It returns jax.Array, or a tuple
+    or list of them. Sizes are static as well.
 
     Its gradients are those that JAX derives of it, with the forward computed again, unless register_autograd(backward,
-    setup_context=) of the result gives others. donate_argnums: positions of tensors whose memory results may take; they are
-    only checked, since a program takes the memory of what nobody else holds anyway.
+    setup_context=) of the result gives others. donate_argnums: positions of tensors whose memory results may take; they
+    are only checked, since a program takes the memory of what nobody else holds anyway.
 
-    Raises SignatureError (a TypeError) for a function that cannot be an operator, and, when it is called, KernelError (a
-    RuntimeError) with the kernel's name and line for what JAX, Pallas or Mosaic refuse."""
+    Raises SignatureError (a TypeError) for a function that cannot be an operator, and, when it is called, KernelError
+    (a RuntimeError) with the kernel's name and line for what JAX, Pallas or Mosaic refuse."""
     if fn is None:
-        return functools.partial(jax_op, name, donate_argnums=donate_argnums, mesh=mesh,
-                                 input_partition_specs=input_partition_specs, output_partition_specs=output_partition_specs)
+        return functools.partial(
+            jax_op,
+            name,
+            donate_argnums=donate_argnums,
+            mesh=mesh,
+            input_partition_specs=input_partition_specs,
+            output_partition_specs=output_partition_specs,
+        )
     if not callable(fn):
         raise TypeError(f"{name}: expected a function, got {type(fn).__name__}")
     if mesh is not None or input_partition_specs is not None or output_partition_specs is not None:

@@ -1,7 +1,8 @@
 """An annotated function of JAX arrays as a torch operator.
 
-What the operator returns JAX says once for each kind of call, and what its program is, once more for the platform; both are
-kept (stored.py). Gradients, unless registered, are JAX's: the backward is an operator as well, which computes the forward again."""
+What the operator returns JAX says once for each kind of call, and what its program is, once more for the platform; both
+are kept (stored.py). Gradients, unless registered, are JAX's: the backward is an operator as well, which computes the
+forward again."""
 import inspect
 
 import torch
@@ -96,8 +97,8 @@ _TENSOR = object()  # where the tensor is among those saved
 
 
 def derive_backward(kernel):
-    """Gives a kernel the derivative that JAX derives: an operator NAME_backward of all its arguments and the gradients of its
-    results, which returns the gradients of its floating tensors."""
+    """Gives a kernel the derivative that JAX derives: an operator NAME_backward of all its arguments and the gradients
+    of its results, which returns the gradients of its floating tensors."""
     forward, sign = kernel.fn, kernel.signature
     name = kernel.name + "_backward"
 
@@ -115,7 +116,9 @@ def derive_backward(kernel):
             for i, x in zip(moving, moved):
                 now[i] = x
             arrays = jax.tree.unflatten(tree, now)
-            given = dict(zip(names, [v if p.kind == "static" else a for p, v, a in zip(sign.parameters, inputs, arrays)]))
+            given = dict(
+                zip(names, [v if p.kind == "static" else a for p, v, a in zip(sign.parameters, inputs, arrays)])
+            )
             made = trace.flat(kernel.name, forward, sign.returns, call_by_name(forward, given), jax)
             return [x for x in made if jnp.issubdtype(x.dtype, jnp.floating)]
 

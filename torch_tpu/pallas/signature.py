@@ -1,8 +1,8 @@
 """What an annotated function of JAX arrays looks like as a torch operator: schema, and arguments from one to the other.
 
 Annotations say what is a tensor (jax.Array, or torch.Tensor; None and lists of them) and what is static, a part of the
-kernel: int, float, bool, str, complex, dtypes, members of an Enum, lists and tuples of numbers. They may be text; JAX need
-not be there to read them."""
+kernel: int, float, bool, str, complex, dtypes, members of an Enum, lists and tuples of numbers. They may be text; JAX
+need not be there to read them."""
 import dataclasses
 import enum
 import inspect
@@ -49,7 +49,9 @@ _PLAIN = {int: "int", float: "float", bool: "bool", str: "str", complex: "comple
 def _is_array(a):
     if a in (Array, torch.Tensor):
         return True
-    return isinstance(a, type) and a.__module__.startswith("jax") and a.__name__.rpartition(".")[2] in ("Array", "ndarray")
+    return (
+        isinstance(a, type) and a.__module__.startswith("jax") and a.__name__.rpartition(".")[2] in ("Array", "ndarray")
+    )
 
 
 def _is_dtype(a):
@@ -162,7 +164,8 @@ def _for_function(p, a):
 
 
 def of(name, fn) -> Signature:
-    """The operator's of a function. SignatureError, naming parameter and line, where an annotation is missing or is none."""
+    """The operator's of a function. SignatureError, naming parameter and line, where an annotation is missing or is
+    none."""
     where = f"{name} ({place(fn)})"
     parts, parameters = [], []
     for p in inspect.signature(fn).parameters.values():
@@ -184,7 +187,9 @@ def of(name, fn) -> Signature:
         raise SignatureError(f"{where}: a kernel takes a jax.Array at least")
     annotation = inspect.signature(fn).return_annotation
     if annotation is inspect.Signature.empty:
-        raise SignatureError(f"{where}: what it returns has no annotation; write -> jax.Array, or a tuple or list of them")
+        raise SignatureError(
+            f"{where}: what it returns has no annotation; write -> jax.Array, or a tuple or list of them"
+        )
     a = _resolved(fn, annotation)
     inner = typing.get_args(a)
     if _is_array(a):

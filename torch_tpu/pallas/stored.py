@@ -1,9 +1,9 @@
 """Kernels on disk, so that a process without JAX runs what another has traced.
 
-An entry is a JSON file in the folder "kernels" beside the programs, named by a digest of the kernel's name, the code of its
-function and of all functions of the user's that it mentions, their values, and the call's dtypes, shapes and static
-arguments. An entry that another version of JAX has made counts only where JAX is not installed. A kernel that mentions what
-a digest cannot describe (an object, an array of another kind than numpy's) is not stored."""
+An entry is a JSON file in the folder "kernels" beside the programs, named by a digest of the kernel's name, the code of
+its function and of all functions of the user's that it mentions, their values, and the call's dtypes, shapes and static
+arguments. An entry that another version of JAX has made counts only where JAX is not installed. A kernel that mentions
+what a digest cannot describe (an object, an array of another kind than numpy's) is not stored."""
 import contextlib
 import enum
 import functools

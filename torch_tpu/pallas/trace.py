@@ -1,8 +1,9 @@
-"""Functions of JAX arrays to StableHLO text: the only place that imports JAX, when a kernel is traced that is not stored.
+"""Functions of JAX arrays to StableHLO text: the only place that imports JAX, when a kernel is traced that is not
+stored.
 
-JAX's own device is the CPU here: it traces and lowers, for whichever platform, and never runs a kernel. For the CPU Pallas kernels
-are lowered in the form that its interpreter has in XLA (loops over the grid). Where an argument has 64 bits, JAX is told
-to keep them; its default is to narrow them."""
+JAX's own device is the CPU here: it traces and lowers, for whichever platform, and never runs a kernel. For the CPU
+Pallas kernels are lowered in the form that its interpreter has in XLA (loops over the grid). Where an argument has 64
+bits, JAX is told to keep them; its default is to narrow them."""
 import contextlib
 import functools
 import os
@@ -38,7 +39,8 @@ def jax_for(name):
 
 @functools.cache
 def _know_a_chip():
-    """Kernels that ask JAX for the sizes of its TPU (pipelines do) are told those of a chip: JAX's own device is the CPU."""
+    """Kernels that ask JAX for the sizes of its TPU (pipelines do) are told those of a chip: JAX's own device is the
+    CPU."""
     with contextlib.suppress(ImportError, AttributeError):  # no public interface
         from jax._src.pallas.mosaic import tpu_info
         chip = tpu_info.get_tpu_info_for_chip(tpu_info.chip_version_from_device_kind(CPU_STANDS_FOR), 1)

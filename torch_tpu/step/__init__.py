@@ -1,7 +1,7 @@
 """torch_tpu.compile_step(fn): a whole training step as one program, and almost nothing of Python around it.
 
-watch.py notes what the function depends on in Python, record.py runs it on fake tensors, program.py is what is called from then on,
-stored.py keeps it for other processes."""
+watch.py notes what the function depends on in Python, record.py runs it on fake tensors, program.py is what is called
+from then on, stored.py keeps it for other processes."""
 
 import functools
 import logging
@@ -31,7 +31,12 @@ def _counts_to_device(optimizers):
     for o in optimizers:
         for p, state in o.state.items():
             for key, value in state.items():
-                if isinstance(value, torch.Tensor) and value.device.type == "cpu" and value.dim() == 0 and getattr(p, "is_tpu", False):
+                if (
+                    isinstance(value, torch.Tensor)
+                    and value.device.type == "cpu"
+                    and value.dim() == 0
+                    and getattr(p, "is_tpu", False)
+                ):
                     state[key] = value.to(p.device)
 
 
@@ -48,7 +53,10 @@ def _kind(x):
 
 def _loosely(key):
     """The kind of arguments, but for the values of numbers and for which objects they are."""
-    return tuple(k[0] if isinstance(k, tuple) and len(k) == 2 and isinstance(k[0], type) else int if isinstance(k, int) else k for k in key)
+    return tuple(
+        k[0] if isinstance(k, tuple) and len(k) == 2 and isinstance(k[0], type) else int if isinstance(k, int) else k
+        for k in key
+    )
 
 
 class _Unfinished(NotImplementedError):
@@ -56,7 +64,8 @@ class _Unfinished(NotImplementedError):
 
 
 class Step:
-    """What compile_step returns. programs: how many there are; refused: why calls run operator by operator, by kind of arguments."""
+    """What compile_step returns. programs: how many there are; refused: why calls run operator by operator, by kind of
+    arguments."""
 
     how = "operator by operator"
 
@@ -108,7 +117,9 @@ class Step:
         if key not in self.known:
             self.kinds[loosely] = self.kinds.get(loosely, 0) + 1
             if self.kinds[loosely] > MOST:
-                e = NotImplementedError(f"{MOST} programs are not enough: arguments that are no tensors change from call to call")
+                e = NotImplementedError(
+                    f"{MOST} programs are not enough: arguments that are no tensors change from call to call"
+                )
                 return self._eagerly(loosely, e, args, kwargs)
         with _tracing:
             return self._trace(key, flat, args, kwargs)
@@ -128,7 +139,8 @@ class Step:
                 undo()
             if not isinstance(e, NotImplementedError):
                 raise
-            if getattr(e, "again", False) and not self.fullgraph and self.filled.get(key, 0) < FILLS:  # it may have kept something that it finds from now on
+            # it may have kept something that it finds from now on
+            if getattr(e, "again", False) and not self.fullgraph and self.filled.get(key, 0) < FILLS:
                 self.filled[key] = self.filled.get(key, 0) + 1
                 return self.otherwise(*args, **kwargs)
             return self._eagerly(key, e, args, kwargs)
@@ -183,7 +195,8 @@ class Step:
 
 
     def _record(self, record, flat, spec):
-        """(the recording, which code ran or None). Functions that were called and not found are looked for from there, once."""
+        """(the recording, which code ran or None). Functions that were called and not found are looked for from there,
+        once."""
         more = []
         for _ in range(2):
             with stored.executed() as codes:
@@ -224,16 +237,17 @@ class CompiledStep(Step):
 def compile_step(fn=None, *, fullgraph=False):
     """A training step as one program: step = torch_tpu.compile_step(fn), or as a decorator.
 
-    fn may do what a training step does: zero_grad, the model, the loss, backward, clipping, optimizer.step(). It runs in Python
-    once for each kind of arguments; later calls execute the program, which writes parameters, buffers, gradients and optimizer
-    state in place. Arguments: tensors (each shape is a program), numbers and objects (each value is). Learning rates are operands:
-    a scheduler, stepped outside, costs nothing. A call traces anew when what fn refers to has changed: modules and their
-    attributes, parameters, train() and eval(), groups of optimizers, globals.
+    fn may do what a training step does: zero_grad, the model, the loss, backward, clipping, optimizer.step(). It runs
+    in Python once for each kind of arguments; later calls execute the program, which writes parameters, buffers,
+    gradients and optimizer state in place. Arguments: tensors (each shape is a program), numbers and objects (each
+    value is). Learning rates are operands: a scheduler, stepped outside, costs nothing. A call traces anew when what fn
+    refers to has changed: modules and their attributes, parameters, train() and eval(), groups of optimizers, globals.
 
     What fn returns carries no graph. Python in it (prints, counters) does not happen in later calls. What reads a value
-    (item(), printing a loss) or changes Python's state makes all calls run operator by operator, with a warning; fullgraph=True
-    raises RuntimeError instead; so do objects that cannot be watched (iterators, arrays) and random numbers of the host. Optimizers keep
-    their counts of steps on the device from then on. While one thread traces no other may use the same tensors."""
+    (item(), printing a loss) or changes Python's state makes all calls run operator by operator, with a warning;
+    fullgraph=True raises RuntimeError instead; so do objects that cannot be watched (iterators, arrays) and random
+    numbers of the host. Optimizers keep their counts of steps on the device from then on. While one thread traces no
+    other may use the same tensors."""
     if fn is None:
         return functools.partial(compile_step, fullgraph=fullgraph)
     return Step(fn, fullgraph)

@@ -1,4 +1,5 @@
-"""A recorded step as something to call: a recipe, which is plain data, and the objects of this process that it speaks of.
+"""A recorded step as something to call: a recipe, which is plain data, and the objects of this process that it speaks
+of.
 
 A recipe says what the operands of the program are (the nth tensor that the function reaches, an argument, state of an
 optimizer, a learning rate), and where its results go. Recipes of other processes come from disk (stored.py)."""
@@ -18,10 +19,11 @@ NAMES = {"torch": torch, "device": torch.device, "inf": math.inf, "nan": math.na
 
 @dataclasses.dataclass
 class Recipe:
-    """operands, in the order of the function's parameters: ("tensor", n), ("argument", n), ("rate", optimizer, group), ("state",
-    optimizer, n, key), ("grad", n), ("constant", tensor); n counts the tensors, or the arguments. outputs: (dtype, sizes, strides).
-    bindings: ("grad", n), ("state", optimizer, n, key) or ("item", container, key), for the last of the outputs. begins: states as
-    their optimizer first makes them, (optimizer, n, key, number, dtype, sizes, strides)."""
+    """operands, in the order of the function's parameters: ("tensor", n), ("argument", n), ("rate", optimizer, group),
+    ("state", optimizer, n, key), ("grad", n), ("constant", tensor); n counts the tensors, or the arguments. outputs:
+    (dtype, sizes, strides). bindings: ("grad", n), ("state", optimizer, n, key) or ("item", container, key), for the
+    last of the outputs. begins: states as their optimizer first makes them, (optimizer, n, key, number, dtype, sizes,
+    strides)."""
 
     code: str
     operands: list
@@ -109,7 +111,9 @@ class Program:
                 self.kinds = kinds
             elif self.kinds != kinds:
                 self.stale = True
-                raise RuntimeError("compile_step: the data of a tensor are of another kind than the program was made for")
+                raise RuntimeError(
+                    "compile_step: the data of a tensor are of another kind than the program was made for"
+                )
             for where, given in zip(places, operands):
                 for i, x in zip(where, given):
                     arguments[i] = x
@@ -117,7 +121,9 @@ class Program:
                 results = function(*arguments)
             torch.ops.torch_tpu.deliver(results)
 
-        self.handle = _C.graph_register(trace, [(dtype, tuple(sizes), tuple(strides)) for dtype, sizes, strides in recipe.outputs])
+        self.handle = _C.graph_register(
+            trace, [(dtype, tuple(sizes), tuple(strides)) for dtype, sizes, strides in recipe.outputs]
+        )
         first = len(recipe.outputs) - len(recipe.bindings)
         self.bindings = []  # (a tensor or a dict, its key or None for a gradient, output)
         for k, (kind, *where) in enumerate(recipe.bindings):

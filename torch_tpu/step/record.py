@@ -1,10 +1,10 @@
 """A call of a whole training step traced to one program: forward, backward, optimizer, and what lies between.
 
 The function runs once, on fake tensors: its Python happens, what it asks of the device is recorded (aot/trace.py) and
-becomes one program. Tensors that it finds by itself (parameters, buffers, state) are operands, written in place; gradients and
-tensors that it binds anew are results, which each call puts where the traced one did. Learning rates are operands too, and
-optimizers count their steps on the device. What reads a value, or changes Python's state from call to call, is refused, and
-everything is put back as it was."""
+becomes one program. Tensors that it finds by itself (parameters, buffers, state) are operands, written in place;
+gradients and tensors that it binds anew are results, which each call puts where the traced one did. Learning rates are
+operands too, and optimizers count their steps on the device. What reads a value, or changes Python's state from call to
+call, is refused, and everything is put back as it was."""
 
 import contextlib
 import functools
@@ -46,7 +46,8 @@ class Refused(NotImplementedError):
 
 
 class ChangesPython(Refused):
-    """The step does what only Python does, whatever its learning rates are. Where it fills a cache it will not do so again."""
+    """The step does what only Python does, whatever its learning rates are. Where it fills a cache it will not do so
+    again."""
 
     again = True
 
@@ -85,7 +86,8 @@ def _not_printed(x, **kwargs):
 
 @contextlib.contextmanager
 def _optimizers(optimizers, rates):
-    """While they step, optimizers take rates as tensors and count on the device; what they make of their state is marked."""
+    """While they step, optimizers take rates as tensors and count on the device; what they make of their state is
+    marked."""
     from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
     before = []
@@ -132,7 +134,9 @@ class _Before:
         self.grads = [(p, p.grad) for p in watch.tensors.values() if p.is_leaf and p.requires_grad]
         self.states = [(o, {p: dict(s) for p, s in o.state.items()}) for o in watch.optimizers]
         self.rates = [(g, g["lr"]) for o in watch.optimizers for g in o.param_groups if "lr" in g]
-        held = {id(c): c for _, c, *_ in watch.places if isinstance(c, (list, dict, set)) and id(c) not in watch.globals}
+        held = {
+            id(c): c for _, c, *_ in watch.places if isinstance(c, (list, dict, set)) and id(c) not in watch.globals
+        }
         self.containers = [(c, _copy(c)) for c in {**held, **watch.objects}.values()]
         self.objects = [(c, dict(c)) for c in watch.objects.values()]
         self.had = {id(now): was for now, was in self.objects}
@@ -197,7 +201,8 @@ def _is_empty(cell):
 
 
 def _copy(container):
-    """What a list, dict or set holds, whatever its class makes of reading it (dict.copy asks a subclass's __getitem__)."""
+    """What a list, dict or set holds, whatever its class makes of reading it (dict.copy asks a subclass's
+    __getitem__)."""
     if isinstance(container, dict):
         return {key: value for key, value in dict.items(container)}
     return next(kind.copy(container) for kind in (list, set) if isinstance(container, kind))
@@ -212,20 +217,35 @@ def _numpy():
 
 
 # Of all generators that draw numbers on the host, and what sets the state of each.
-_SET_RANDOM = (random.setstate, torch.set_rng_state, lambda state: torch.tpu.set_rng_state(state), lambda state: _numpy().set_state(state))
+_SET_RANDOM = (
+    random.setstate,
+    torch.set_rng_state,
+    lambda state: torch.tpu.set_rng_state(state),
+    lambda state: _numpy().set_state(state),
+)
 
 
 def _random_numbers():
     """The states of the generators that everybody shares."""
-    return random.getstate(), torch.get_rng_state(), torch.tpu.get_rng_state(), _numpy().get_state() if _numpy() else None
+    return (
+        random.getstate(),
+        torch.get_rng_state(),
+        torch.tpu.get_rng_state(),
+        _numpy().get_state() if _numpy() else None,
+    )
 
 
 @contextlib.contextmanager
 def _no_random_numbers():
-    """Refuses what draws on the host, or sets a seed. Meanwhile all generators stand elsewhere, as who sets the same seed in each call leaves them
-    as they were."""
+    """Refuses what draws on the host, or sets a seed. Meanwhile all generators stand elsewhere, as who sets the same
+    seed in each call leaves them as they were."""
     before = _random_numbers()
-    for draw in (random.random, lambda: torch.rand(1), lambda: torch.tpu.manual_seed(0x7D1A), lambda: _numpy() and _numpy().random()):
+    for draw in (
+        random.random,
+        lambda: torch.rand(1),
+        lambda: torch.tpu.manual_seed(0x7D1A),
+        lambda: _numpy() and _numpy().random(),
+    ):
         draw()
     begun = _random_numbers()
     try:
@@ -241,7 +261,11 @@ def _no_random_numbers():
 def _same_state(a, b):
     if isinstance(a, torch.Tensor):
         return torch.equal(a, b)
-    return repr(a) == repr(b) if a is None or not hasattr(a[1], "tobytes") else (a[1].tobytes(), a[2:]) == (b[1].tobytes(), b[2:])
+    return (
+        repr(a) == repr(b)
+        if a is None or not hasattr(a[1], "tobytes")
+        else (a[1].tobytes(), a[2:]) == (b[1].tobytes(), b[2:])
+    )
 
 
 def _bound(before):
@@ -266,7 +290,11 @@ def _check_python(before, bound):
     """Python's state has to be after the call what it was before: the next one will not run Python."""
     anew = {(id(container), key) for kind, container, key, _ in bound if kind == "item"}
     appeared = {i for i, _ in anew}
-    kept = [p for p in before.watch.places if (id(p[1]), p[2]) not in anew and not (p[0] in (LENGTH, KEYS) and id(p[1]) in appeared)]
+    kept = [
+        p
+        for p in before.watch.places
+        if (id(p[1]), p[2]) not in anew and not (p[0] in (LENGTH, KEYS) and id(p[1]) in appeared)
+    ]
     at = _C.first_changed(kept)
     changed = kept[at][4] if at is not None else None
     changed = changed or next((key for held, key in before.changed_attributes() if (id(held), key) not in anew), None)
@@ -345,7 +373,9 @@ class Recording:
                 if p.grad is stand_in:
                     p.grad = None
             self._check(record)
-            self.recipe = self._recipe(record, [] if stand_ins_for_grads else [p for p, grad in before.grads if grad is None])
+            self.recipe = self._recipe(
+                record, [] if stand_ins_for_grads else [p for p, grad in before.grads if grad is None]
+            )
             self.function = record.module.forward
         except BaseException:
             before.restore()
@@ -423,7 +453,13 @@ class Recording:
         found = {i: ("tensor", n) for i, n in tensors.items()}
         for o, optimizer in enumerate(self.watch.optimizers):
             for p, state in optimizer.state.items():
-                found.update({id(x): ("state", o, tensors[id(p)], key) for key, x in state.items() if isinstance(x, torch.Tensor)})
+                found.update(
+                    {
+                        id(x): ("state", o, tensors[id(p)], key)
+                        for key, x in state.items()
+                        if isinstance(x, torch.Tensor)
+                    }
+                )
         found.update({id(grad): ("grad", tensors[id(p)]) for p, grad in self.before.grads if grad is not None})
         found.update({i: ("argument", n) for i, n in self.arguments.items()})
         found.update({i: ("rate", o, g) for i, (o, g, _) in self.rates.items()})
@@ -461,12 +497,30 @@ class Recording:
         graph.output_node().args = (kept,)
         graph.set_codegen(torch.fx.graph.CodeGen())
         record.module.recompile()
-        described = [(str(v.dtype).removeprefix("torch."), list(v.shape), list(v.stride())) for v in (n.meta["val"] for n in kept)]
+        described = [
+            (str(v.dtype).removeprefix("torch."), list(v.shape), list(v.stride()))
+            for v in (n.meta["val"] for n in kept)
+        ]
         code = graph.python_code("self")
-        strange = [name for name, value in code.globals.items() if NAMES.get(name, code) is not value and f"{name}." in code.src]
+        strange = [
+            name
+            for name, value in code.globals.items()
+            if NAMES.get(name, code) is not value and f"{name}." in code.src
+        ]
         plain = not strange and not graph.find_nodes(op="get_attr")
         no_grads = [where[id(p)][1] for p in without_grads]
-        return Recipe(code.src if plain else None, operands, written, described, bindings, begins, self.results, self.returned, no_grads, once)
+        return Recipe(
+            code.src if plain else None,
+            operands,
+            written,
+            described,
+            bindings,
+            begins,
+            self.results,
+            self.returned,
+            no_grads,
+            once,
+        )
 
     @staticmethod
     def _bring(graph, node, value):
@@ -483,7 +537,10 @@ class Recording:
                     return o, where[id(p)][1]
 
     def _stood(self, container, key):
-        return next((value for kind, c, k, value, _ in self.watch.places if c is container and k == key and kind == ITEM), ABSENT)
+        return next(
+            (value for kind, c, k, value, _ in self.watch.places if c is container and k == key and kind == ITEM),
+            ABSENT,
+        )
 
 
 class DependsOnGrads(Exception):
@@ -493,14 +550,16 @@ class DependsOnGrads(Exception):
 @functools.cache
 def _know_random_states():
     """What the operators that save and set the random state of a program return, as fake tensors."""
-    torch.library.register_fake("torch_tpu::trace_random_state", lambda: torch.empty(2, dtype=torch.int64, device="tpu"))
+    torch.library.register_fake(
+        "torch_tpu::trace_random_state", lambda: torch.empty(2, dtype=torch.int64, device="tpu")
+    )
     torch.library.register_fake("torch_tpu::trace_set_random_state", lambda state: None)
 
 
 @contextlib.contextmanager
 def _random_states():
-    """Who saves the device's random state and draws from it again (checkpointing) does so in the program. A saved state may be
-    set, and after it the one that was saved just before."""
+    """Who saves the device's random state and draws from it again (checkpointing) does so in the program. A saved state
+    may be set, and after it the one that was saved just before."""
     _know_random_states()
     ops, own, drawn_from = torch.ops.torch_tpu, [], [None]
 

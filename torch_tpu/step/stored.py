@@ -1,9 +1,10 @@
 """Recorded steps on disk: another process does not trace what this one has.
 
-An entry is a recipe (program.py) under a digest of all that its recording could see: the text of every function of the user's
-that can be reached, the values of its globals, attributes and arguments, kinds of tensors, versions, torch's settings. Where
-anything cannot be told apart by that, or code ran that was not among what can be reached, nothing is stored or looked up.
-Entries lie beside the programs (docs/caching.md), in a folder that only this user may write; the least used go."""
+An entry is a recipe (program.py) under a digest of all that its recording could see: the text of every function of the
+user's that can be reached, the values of its globals, attributes and arguments, kinds of tensors, versions, torch's
+settings. Where anything cannot be told apart by that, or code ran that was not among what can be reached, nothing is
+stored or looked up. Entries lie beside the programs (docs/caching.md), in a folder that only this user may write; the
+least used go."""
 
 import contextlib
 import enum
@@ -37,8 +38,20 @@ def _code(code):
     """What of a function's code decides what it does."""
     if any(op == _IMPORT for op in code.co_code[::2]):
         raise _Doubt(f"{code.co_qualname} imports")
-    constants = [_code(c) if isinstance(c, types.CodeType) else repr(sorted(c, key=repr) if isinstance(c, frozenset) else c) for c in code.co_consts]
-    return [code.co_qualname, code.co_code.hex(), code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars, code.co_flags, constants]
+    constants = [
+        _code(c) if isinstance(c, types.CodeType) else repr(sorted(c, key=repr) if isinstance(c, frozenset) else c)
+        for c in code.co_consts
+    ]
+    return [
+        code.co_qualname,
+        code.co_code.hex(),
+        code.co_names,
+        code.co_varnames,
+        code.co_freevars,
+        code.co_cellvars,
+        code.co_flags,
+        constants,
+    ]
 
 
 def _class(cls):
@@ -67,7 +80,9 @@ def _value(x, depth=0):
         if is_users(x.__code__.co_filename):
             return _code(x.__code__)
         return [x.__module__, x.__qualname__]
-    if isinstance(x, (types.BuiltinFunctionType, types.MethodDescriptorType, torch._ops.OpOverload, torch._ops.OpOverloadPacket)):
+    if isinstance(
+        x, (types.BuiltinFunctionType, types.MethodDescriptorType, torch._ops.OpOverload, torch._ops.OpOverloadPacket)
+    ):
         return [getattr(x, "__module__", ""), str(getattr(x, "__qualname__", x))]
     if isinstance(x, property):
         return [_value(fn, depth + 1) for fn in (x.fget, x.fset, x.fdel)]
@@ -84,16 +99,28 @@ def _value(x, depth=0):
         return [_value(v, depth + 1) for v in (x.func, x.args, tuple(sorted(x.keywords.items())))]
     if isinstance(x, types.MethodType) and depth < 8:
         return [_value(x.__func__), _value(x.__self__, depth + 1)]
-    if is_users(getattr(sys.modules.get(type(x).__module__), "__file__", None) or "<unknown>") and hasattr(x, "__dict__"):
+    if is_users(getattr(sys.modules.get(type(x).__module__), "__file__", None) or "<unknown>") and hasattr(
+        x, "__dict__"
+    ):
         return _class(type(x))
     raise _Doubt(f"an object of class {type(x).__qualname__}")
 
 
 def _settings():
     flags = torch.backends.cuda
-    return [torch.get_default_dtype(), torch.is_grad_enabled(), torch.is_inference_mode_enabled(), torch.is_autocast_enabled("tpu"),
-            torch.get_autocast_dtype("tpu"), torch.are_deterministic_algorithms_enabled(), torch.get_float32_matmul_precision(),
-            flags.flash_sdp_enabled(), flags.math_sdp_enabled(), flags.mem_efficient_sdp_enabled(), _rank()]
+    return [
+        torch.get_default_dtype(),
+        torch.is_grad_enabled(),
+        torch.is_inference_mode_enabled(),
+        torch.is_autocast_enabled("tpu"),
+        torch.get_autocast_dtype("tpu"),
+        torch.are_deterministic_algorithms_enabled(),
+        torch.get_float32_matmul_precision(),
+        flags.flash_sdp_enabled(),
+        flags.math_sdp_enabled(),
+        flags.mem_efficient_sdp_enabled(),
+        _rank(),
+    ]
 
 
 def _rank():
@@ -108,7 +135,12 @@ def _versions():
     """Of what turns a call into operators: Python, torch, and every file of ours."""
     ours = pathlib.Path(__file__).parents[1]
     files = sorted(p for p in ours.rglob("*") if p.suffix in (".py", ".so"))
-    return [FORMAT, sys.version, torch.__version__, [(str(p.relative_to(ours)), p.stat().st_size, p.stat().st_mtime_ns) for p in files]]
+    return [
+        FORMAT,
+        sys.version,
+        torch.__version__,
+        [(str(p.relative_to(ours)), p.stat().st_size, p.stat().st_mtime_ns) for p in files],
+    ]
 
 
 def name_of(watch, flat, spec):
@@ -118,9 +150,14 @@ def name_of(watch, flat, spec):
     if any(fn.__code__.co_filename.startswith("<") and "__file__" not in fn.__globals__ for fn in watch.functions):
         return None  # typed in: what runs of it cannot be told from what libraries make
     try:
-        states = [[(n, key, _value(x)) for n, p in enumerate(watch.tensors.values()) for key, x in o.state.get(p, {}).items()] for o in watch.optimizers]
+        states = [
+            [(n, key, _value(x)) for n, p in enumerate(watch.tensors.values()) for key, x in o.state.get(p, {}).items()]
+            for o in watch.optimizers
+        ]
         rates = [[type(g.get("lr")).__name__ for g in o.param_groups] for o in watch.optimizers]
-        packages = [(m.__name__, str(getattr(m, "__version__", "")), os.stat(m.__file__).st_mtime_ns) for m in watch.packages()]
+        packages = [
+            (m.__name__, str(getattr(m, "__version__", "")), os.stat(m.__file__).st_mtime_ns) for m in watch.packages()
+        ]
         seen = [_versions(), packages, list(map(str, _settings())), str(spec), [_value(x) for x in flat], states, rates,
                 [(kind, name, _value(key), _value(value)) for kind, _, key, value, name in watch.places],
                 [_tensor(x) for x in watch.tensors.values()], [_code(fn.__code__) for fn in watch.functions]]
@@ -190,8 +227,12 @@ def load(name):
 
 def save(name, recipe):
     """Keeps a recipe that speaks of nothing but what it was recorded with."""
-    constant = any(kind in ("constant", "grad") for kind, *_ in recipe.operands) or any(kind == "item" for kind, *_ in recipe.bindings)
-    held = any(kind == "as it is" and not isinstance(x, (int, float, bool, str, type(None))) for kind, x in recipe.results)
+    constant = any(kind in ("constant", "grad") for kind, *_ in recipe.operands) or any(
+        kind == "item" for kind, *_ in recipe.bindings
+    )
+    held = any(
+        kind == "as it is" and not isinstance(x, (int, float, bool, str, type(None))) for kind, x in recipe.results
+    )
     if constant or held or recipe.code is None or recipe.no_grads or recipe.once:
         return
     folder = _folder()

@@ -1,14 +1,16 @@
 """What a step depends on in Python besides its arguments: where it finds its tensors, numbers and functions.
 
-From a function follow its closure, its globals, what it is bound to; from modules their parts, parameters and attributes, from
-optimizers their groups. Each place is noted with what stands there, and _C.first_changed looks through the notes before a
-traced step runs again. Attributes of objects, and what the user's own classes and modules hold, count if any function that can be
-reached mentions their name, so that counters which the training loop keeps do not matter.
+From a function follow its closure, its globals, what it is bound to; from modules their parts, parameters and
+attributes, from optimizers their groups. Each place is noted with what stands there, and _C.first_changed looks through
+the notes before a traced step runs again. Attributes of objects, and what the user's own classes and modules hold,
+count if any function that can be reached mentions their name, so that counters which the training loop keeps do not
+matter.
 
-How far that goes is bounded by whose code it is (Origin). The user's own is followed wholly. Of installed packages the functions
-that can be reached by name say which attributes of instances count; their modules, their classes' values and their global tables
-are constants. Torch, the standard library and what they need are not followed. What has a state that cannot be looked at
-(iterators, generators of random numbers, arrays) is refused if code that mentions it runs; so is what can reach too much."""
+How far that goes is bounded by whose code it is (Origin). The user's own is followed wholly. Of installed packages the
+functions that can be reached by name say which attributes of instances count; their modules, their classes' values and
+their global tables are constants. Torch, the standard library and what they need are not followed. What has a state
+that cannot be looked at (iterators, generators of random numbers, arrays) is refused if code that mentions it runs; so
+is what can reach too much."""
 
 import array
 import ast
@@ -41,18 +43,45 @@ MOST, MOST_OF_EACH = 4_000, 48
 
 _PLAIN = (int, float, bool, str, bytes, complex, type(None), torch.dtype, torch.device, torch.Size, torch.memory_format)
 # Of a module: noted by their lengths and what they hold, or of no account.
-_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks", "_forward_hooks_with_kwargs",
-          "_forward_hooks_always_called", "_forward_pre_hooks_with_kwargs")
+_HOOKS = (
+    "_forward_hooks",
+    "_forward_pre_hooks",
+    "_backward_hooks",
+    "_backward_pre_hooks",
+    "_forward_hooks_with_kwargs",
+    "_forward_hooks_always_called",
+    "_forward_pre_hooks_with_kwargs",
+)
 _IN_BACKWARD = ("_backward_hooks", "_backward_pre_hooks")
 _PARTS = ("_parameters", "_buffers", "_modules")
 _BY_NAME = {"getattr", "hasattr", "setattr", "delattr", "attrgetter", "vars", "__dict__"}
 _BY_TEXT = {"globals", "eval", "exec"}
 _IMPLIED = {"forward", "backward", "setup_context"}  # called by torch, whoever mentions them
-_STATEFUL = (collections.deque, collections.abc.Iterator, bytearray, memoryview, array.array, random.Random, contextvars.ContextVar)
+_STATEFUL = (
+    collections.deque,
+    collections.abc.Iterator,
+    bytearray,
+    memoryview,
+    array.array,
+    random.Random,
+    contextvars.ContextVar,
+)
 _OF_NUMPY = {"ndarray", "memmap", "Generator", "RandomState"}
 _SLOTS = (types.MemberDescriptorType, types.GetSetDescriptorType)
 _DESCRIPTORS = (property, staticmethod, classmethod, functools.cached_property)
-_AS_THEY_ARE = {"typing", "types", "functools", "inspect", "re", "pathlib", "enum", "importlib", "datetime", "contextlib"}  # of the standard library
+# of the standard library
+_AS_THEY_ARE = {
+    "typing",
+    "types",
+    "functools",
+    "inspect",
+    "re",
+    "pathlib",
+    "enum",
+    "importlib",
+    "datetime",
+    "contextlib",
+}
 _OF_TORCH = (torch._ops.OpOverload, torch._ops.OpOverloadPacket, torch._ops._OpNamespace, torch._ops._Ops)
 
 
@@ -169,7 +198,11 @@ def _names_are_constant(fn):
             return False
         if isinstance(node, ast.Call) and isinstance(node.func, (ast.Name, ast.Attribute)):
             name = node.func.id if isinstance(node.func, ast.Name) else node.func.attr
-            asked = node.args[1:2] if name in ("getattr", "hasattr", "setattr", "delattr") else node.args if name == "attrgetter" else []
+            asked = (
+                node.args[1:2]
+                if name in ("getattr", "hasattr", "setattr", "delattr")
+                else node.args if name == "attrgetter" else []
+            )
             if name == "vars" or any(not isinstance(x, ast.Constant) for x in asked):
                 return False
     return True
@@ -180,7 +213,9 @@ def _words_in(code):
 
 
 def _imports(code):
-    return dis.opmap["IMPORT_NAME"] in code.co_code[::2] or any(_imports(c) for c in code.co_consts if isinstance(c, types.CodeType))
+    return dis.opmap["IMPORT_NAME"] in code.co_code[::2] or any(
+        _imports(c) for c in code.co_consts if isinstance(c, types.CodeType)
+    )
 
 
 _SHIFT = 1 if sys.version_info >= (3, 11) else 0  # of LOAD_GLOBAL's argument, whose lowest bit says something else
@@ -201,10 +236,11 @@ def _globals_of(code):
 
 
 class Watch:
-    """places: (kind, container, key, value, name) of each thing that a function depends on; optimizers, tensors (by id), functions:
-    those it can reach, in an order that is the same in each process; objects: dicts of attributes, by id; classes: with their
-    proxies among the places, by id; doubts: why another process cannot tell that it would record the same. Rates of optimizers ("lr") are
-    left to who traces. more: functions to begin with besides, which roots call in ways that cannot be followed."""
+    """places: (kind, container, key, value, name) of each thing that a function depends on; optimizers, tensors (by
+    id), functions: those it can reach, in an order that is the same in each process; objects: dicts of attributes, by
+    id; classes: with their proxies among the places, by id; doubts: why another process cannot tell that it would
+    record the same. Rates of optimizers ("lr") are left to who traces. more: functions to begin with besides, which
+    roots call in ways that cannot be followed."""
 
     def __init__(self, roots, more=()):
         self.places, self.optimizers, self.tensors = [], [], {}
@@ -239,7 +275,8 @@ class Watch:
         return None if at is None else self.places[at][4]
 
     def unwatched(self, codes=None):
-        """Why the function cannot be watched, or None. codes: what ran of it; None: before it runs, which would advance iterators."""
+        """Why the function cannot be watched, or None. codes: what ran of it; None: before it runs, which would advance
+        iterators."""
         for name, kind in self._unwatched:
             last = re.sub(r"\[.*?\]", "", name).rpartition(".")[2]
             who = [fn for fn in self.functions if last in _names_in(fn.__code__) or last in fn.__code__.co_freevars]
@@ -282,7 +319,9 @@ class Watch:
 
     def note(self, kind, container, key, value, name):
         if len(self.places) >= MOST + MOST_OF_EACH * self._large:
-            raise NotImplementedError(f"the function can reach more than {len(self.places):,} places, too many to be watched; the last was {name}")
+            raise NotImplementedError(
+                f"the function can reach more than {len(self.places):,} places, too many to be watched; the last was {name}"
+            )
         self.places.append((kind, container, key, value, name))
 
     def _first_visit(self, x):
@@ -352,7 +391,9 @@ class Watch:
         if whose is Origin.OWN:
             self.note(ATTRIBUTE, x, "__class__", type(x), f"the class of {name}")
         standard = isinstance(held, dict) and not whose and _is_standard(type(x))
-        if isinstance(held, dict) and (whose or standard or type(x).__module__.startswith(("torch.optim", "torch.amp"))):
+        if isinstance(held, dict) and (
+            whose or standard or type(x).__module__.startswith(("torch.optim", "torch.amp"))
+        ):
             self.objects[id(held)] = held
             self.note(LENGTH, held, None, len(held), f"the attributes of {name}")
         if isinstance(held, dict) or whose:
@@ -421,7 +462,9 @@ class Watch:
         if _imports(fn.__code__):
             for module in _imported_by(fn):
                 self._visit(module, module.__name__)
-        for found in sorted(_globals_of(fn.__code__) | (_words_in(fn.__code__) & fn.__globals__.keys() if names & _BY_TEXT else set())):
+        for found in sorted(
+            _globals_of(fn.__code__) | (_words_in(fn.__code__) & fn.__globals__.keys() if names & _BY_TEXT else set())
+        ):
             if found in fn.__globals__:
                 value = fn.__globals__[found]
                 self.note(ITEM, fn.__globals__, found, value, found)
@@ -467,7 +510,12 @@ class Watch:
             self._visit(value, f"{name}.{key}")
         for base in type(x).__mro__ if _origin_of_class(type(x)) else ():
             for key, slot in vars(base).items():
-                if isinstance(slot, _SLOTS[0]) and key in self._names and hasattr(x, key) and (id(x), key) not in self._seen:
+                if (
+                    isinstance(slot, _SLOTS[0])
+                    and key in self._names
+                    and hasattr(x, key)
+                    and (id(x), key) not in self._seen
+                ):
                     self._seen.add((id(x), key))
                     self.note(ATTRIBUTE, x, key, getattr(x, key), f"{name}.{key}")
                     self._visit(getattr(x, key), f"{name}.{key}")
@@ -478,7 +526,9 @@ class Watch:
         for key, value in list(held.items()):
             special = key.startswith("__") and key.endswith("__")
             calls = isinstance(value, (types.FunctionType, *_DESCRIPTORS))
-            if (id(cls), key) in self._seen or not (key in self._names or (self._any_name and own) or (calls and (special or all_of_it))):
+            if (id(cls), key) in self._seen or not (
+                key in self._names or (self._any_name and own) or (calls and (special or all_of_it))
+            ):
                 continue
             self._seen.add((id(cls), key))
             if isinstance(value, _SLOTS) or (special and not calls) or not (own or calls):

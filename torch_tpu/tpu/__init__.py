@@ -1,5 +1,5 @@
-"""torch.tpu: what torch.cuda is for CUDA. Devices, synchronisation and properties here; memory, random state and streams in
-the files of those names."""
+"""torch.tpu: what torch.cuda is for CUDA. Devices, synchronisation and properties here; memory, random state and
+streams in the files of those names."""
 import importlib
 import re
 from collections import namedtuple
@@ -8,18 +8,58 @@ import torch
 
 from .. import _C, plugin
 from .._internal.execution_mode import EagerMode, set_eager_mode
-from .memory import (OutOfMemoryError, empty_cache, ipc_collect, max_memory_allocated, max_memory_reserved, mem_get_info,
-                     memory_allocated, memory_reserved, memory_snapshot, memory_stats, memory_summary, reset_accumulated_memory_stats,
-                     reset_peak_memory_stats, set_per_process_memory_fraction)
-from .random import (default_generators, get_rng_state, get_rng_state_all, initial_seed, manual_seed, manual_seed_all, seed,
-                     seed_all, set_rng_state, set_rng_state_all)
+from .memory import (
+    OutOfMemoryError,
+    empty_cache,
+    ipc_collect,
+    max_memory_allocated,
+    max_memory_reserved,
+    mem_get_info,
+    memory_allocated,
+    memory_reserved,
+    memory_snapshot,
+    memory_stats,
+    memory_summary,
+    reset_accumulated_memory_stats,
+    reset_peak_memory_stats,
+    set_per_process_memory_fraction,
+)
+from .random import (
+    default_generators,
+    get_rng_state,
+    get_rng_state_all,
+    initial_seed,
+    manual_seed,
+    manual_seed_all,
+    seed,
+    seed_all,
+    set_rng_state,
+    set_rng_state_all,
+)
 from .streams import Event, Stream, current_stream, default_stream, set_stream, stream
 from ._index import device_index
 
-__all__ = [name for name in dir() if not name.startswith("_") and name not in ("importlib", "re", "namedtuple", "torch", "plugin", "device_index")]
-__all__ += ["device_count", "is_available", "is_initialized", "init", "current_device", "set_device", "device", "device_of",
-            "synchronize", "get_device_name", "get_device_properties", "get_device_capability", "is_bf16_supported",
-            "get_amp_supported_dtype"]
+__all__ = [
+    name
+    for name in dir()
+    if not name.startswith("_") and name not in ("importlib", "re", "namedtuple", "torch", "plugin", "device_index")
+]
+__all__ += [
+    "device_count",
+    "is_available",
+    "is_initialized",
+    "init",
+    "current_device",
+    "set_device",
+    "device",
+    "device_of",
+    "synchronize",
+    "get_device_name",
+    "get_device_properties",
+    "get_device_capability",
+    "is_bf16_supported",
+    "get_amp_supported_dtype",
+]
 
 DeviceProperties = namedtuple("DeviceProperties", ["name", "total_memory", "platform", "plugin"])
 

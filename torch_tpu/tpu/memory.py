@@ -17,7 +17,8 @@ def memory_allocated(device=None) -> int:
 
 
 def max_memory_allocated(device=None) -> int:
-    """The most bytes that were alive at once since the start or reset_peak_memory_stats, with what programs took while they ran."""
+    """The most bytes that were alive at once since the start or reset_peak_memory_stats, with what programs took while
+    they ran."""
     return _C.memory_stats(device_index(device))["peak_bytes"]
 
 
@@ -30,27 +31,53 @@ def memory_stats(device=None) -> dict:
     c = _C.memory_stats(device_index(device))
     stats = {"num_alloc_retries": c["retries"], "num_ooms": c["refusals"]}
     for kind in ("allocated", "reserved", "active", "requested"):
-        stats |= {f"{kind}_bytes.all.current": c["live_bytes"], f"{kind}_bytes.all.peak": c["peak_bytes"],
-                  f"{kind}_bytes.all.allocated": c["made_bytes"], f"{kind}_bytes.all.freed": c["made_bytes"] - c["live_bytes"]}
+        stats |= {
+            f"{kind}_bytes.all.current": c["live_bytes"],
+            f"{kind}_bytes.all.peak": c["peak_bytes"],
+            f"{kind}_bytes.all.allocated": c["made_bytes"],
+            f"{kind}_bytes.all.freed": c["made_bytes"] - c["live_bytes"],
+        }
     stats |= {"allocation.all.current": c["live_buffers"], "allocation.all.allocated": c["made_buffers"],
               "allocation.all.freed": c["made_buffers"] - c["live_buffers"]}
     return dict(sorted(stats.items()))
 
 
 def memory_snapshot(device=None) -> list:
-    """What is alive on a device (None: on all of them), in the form of torch.cuda.memory_snapshot: a segment for each storage, with one
-    block. A block also has dtype, shape and, where an operator made it, operator; with TORCH_TPU_TRACE_STACKS=1 frames holds its line."""
+    """What is alive on a device (None: on all of them), in the form of torch.cuda.memory_snapshot: a segment for each
+    storage, with one block. A block also has dtype, shape and, where an operator made it, operator; with
+    TORCH_TPU_TRACE_STACKS=1 frames holds its line."""
     segments = []
     for index in range(_C.device_count()) if device is None else [device_index(device)]:
         for address, size, dtype, shape, made in _C.memory_holders(index):
             operator, _, line = (made or "").partition(" at ")
             match = re.fullmatch(r"(.*):(\d+) in (.*)", line)
             frames = [{"filename": match[1], "line": int(match[2]), "name": match[3]}] if match else []
-            block = {"address": address, "size": size, "requested_size": size, "state": "active_allocated", "frames": frames, "dtype": dtype,
-                     "shape": shape, "operator": operator or None}
-            segments.append({"device": index, "address": address, "total_size": size, "allocated_size": size, "active_size": size,
-                             "requested_size": size, "stream": 0, "segment_type": "small" if size < 1 << 20 else "large",
-                             "segment_pool_id": (0, 0), "is_expandable": False, "frames": frames, "blocks": [block]})
+            block = {
+                "address": address,
+                "size": size,
+                "requested_size": size,
+                "state": "active_allocated",
+                "frames": frames,
+                "dtype": dtype,
+                "shape": shape,
+                "operator": operator or None,
+            }
+            segments.append(
+                {
+                    "device": index,
+                    "address": address,
+                    "total_size": size,
+                    "allocated_size": size,
+                    "active_size": size,
+                    "requested_size": size,
+                    "stream": 0,
+                    "segment_type": "small" if size < 1 << 20 else "large",
+                    "segment_pool_id": (0, 0),
+                    "is_expandable": False,
+                    "frames": frames,
+                    "blocks": [block],
+                }
+            )
     return sorted(segments, key=lambda s: (s["device"], s["address"]))
 
 
@@ -71,7 +98,10 @@ def memory_summary(device=None, abbreviated=False) -> str:
     rows = [f"{name:<38}{value:>20,}" for name, value in memory_stats(index).items()]
     if not abbreviated:
         rows.append("largest:")
-        rows += [f"{size:>16,} bytes {dtype}{list(shape)} {made or ''}".rstrip() for _, size, dtype, shape, made in _C.memory_holders(index)[:10]]
+        rows += [
+            f"{size:>16,} bytes {dtype}{list(shape)} {made or ''}".rstrip()
+            for _, size, dtype, shape, made in _C.memory_holders(index)[:10]
+        ]
     return "\n".join([f"torch.tpu memory, device {index}", "=" * 58, *rows, "=" * 58])
 
 

@@ -1,4 +1,5 @@
-"""Random state of the device: a seed and an offset, 16 bytes. Seeding needs no plugin, so torch.manual_seed costs nothing."""
+"""Random state of the device: a seed and an offset, 16 bytes. Seeding needs no plugin, so torch.manual_seed costs
+nothing."""
 import os
 
 import torch

@@ -1,5 +1,5 @@
-"""Streams and events. A device runs its work in the order it was submitted; streams are names for that one queue, and events
-are moments in it."""
+"""Streams and events. A device runs its work in the order it was submitted; streams are names for that one queue, and
+events are moments in it."""
 import torch
 
 from ._index import device_index
@@ -16,8 +16,15 @@ def current_stream(device=None) -> torch.Stream:
 
 def default_stream(device=None) -> torch.Stream:
     """The stream that is there from the start."""
-    return torch.Stream(stream_id=0, device_index=device_index(device), device_type=torch._C._autograd.DeviceType.PrivateUse1.value
-                        if hasattr(torch._C._autograd.DeviceType.PrivateUse1, "value") else 20)
+    return torch.Stream(
+        stream_id=0,
+        device_index=device_index(device),
+        device_type=(
+            torch._C._autograd.DeviceType.PrivateUse1.value
+            if hasattr(torch._C._autograd.DeviceType.PrivateUse1, "value")
+            else 20
+        ),
+    )
 
 
 def set_stream(stream) -> None:

@@ -34,14 +34,16 @@ def _get_kernel_invocation_key(trace_key, args, kwargs, static_argnums=()):
 class JaxCallable:
     """A jitted function of JAX arrays, jit_fn, as a function of tensors.
 
-    trace_key: what else its programs depend on. static_argnums: positions of arguments that are no tensors, which jit_fn gets
-    as they are. input_output_aliases: {position of an input: position of a result} of the inputs that get a result's values.
-    A mesh has one device. Returns what jit_fn returns, with tensors."""
+    trace_key: what else its programs depend on. static_argnums: positions of arguments that are no tensors, which
+    jit_fn gets as they are. input_output_aliases: {position of an input: position of a result} of the inputs that get a
+    result's values. A mesh has one device. Returns what jit_fn returns, with tensors."""
 
     def __init__(self, name, jit_fn, trace_key="", *, static_argnums=(), donate_argnums=None, mesh=None,
                  input_partition_specs=None, output_partition_specs=None, input_output_aliases=None):
         if mesh is not None and mesh.size > 1:
-            raise NotImplementedError(f"{name}: a kernel over a mesh of {mesh.size} devices is not done; it runs on one device")
+            raise NotImplementedError(
+                f"{name}: a kernel over a mesh of {mesh.size} devices is not done; it runs on one device"
+            )
         self.name, self.jit_fn, self.trace_key, self.mesh = name, jit_fn, trace_key, mesh
         self.static_argnums, self.donate_argnums = tuple(static_argnums or ()), donate_argnums
         self.input_partition_specs, self.output_partition_specs = input_partition_specs, output_partition_specs

@@ -1,5 +1,5 @@
-"""Kernels by name and fingerprint: a StableHLO module is registered once and called with tensors, without a torch operator of
-its own. All are calls of one operator, torch_tpu_kernels::call, in every mode."""
+"""Kernels by name and fingerprint: a StableHLO module is registered once and called with tensors, without a torch
+operator of its own. All are calls of one operator, torch_tpu_kernels::call, in every mode."""
 import torch
 
 from ...kernels.op import Kernel, check, specs_of
@@ -9,8 +9,8 @@ _kernels = {}  # (name, fingerprint) -> (Specs of its arguments, of its results,
 
 
 def register_custom_kernel(name: str, mlir_fingerprint: str, mlir_module: str):
-    """The function main of a module's text as kernel (name, mlir_fingerprint). TextError (a ValueError) for what is no such
-    function."""
+    """The function main of a module's text as kernel (name, mlir_fingerprint). TextError (a ValueError) for what is no
+    such function."""
     function = parse(mlir_module)
     register(name, mlir_fingerprint, function.args, function.results, lambda platform: function)
 
@@ -42,8 +42,11 @@ _call = Kernel("torch_tpu_kernels::call", "(Tensor[] args, str name, str fingerp
                lambda platform, args: _known(args[1], args[2])[2](platform))
 
 
-def call_custom_kernel(name, mlir_fingerprint, *, inputs, output_shapes=None, donate_argnums=None, device_assignment=None):
-    """The results of a registered kernel for tensors, as a list. The other arguments say nothing that the kernel does not: its
-    text tells what it returns, and it runs on the device of its inputs. LookupError if it is not registered."""
+def call_custom_kernel(
+    name, mlir_fingerprint, *, inputs, output_shapes=None, donate_argnums=None, device_assignment=None
+):
+    """The results of a registered kernel for tensors, as a list. The other arguments say nothing that the kernel does
+    not: its text tells what it returns, and it runs on the device of its inputs. LookupError if it is not
+    registered."""
     with torch._C._AutoDispatchBelowAutograd():
         return _call(list(inputs), name, mlir_fingerprint)

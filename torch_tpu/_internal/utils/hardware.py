@@ -5,7 +5,8 @@ CPU_STANDS_FOR = "TPU v6 lite"  # what kernels are shaped for where the CPU runs
 
 
 def get_tpu_device_name() -> str:
-    """The kind of the current device, as JAX names it ("TPU v6 lite"); on a CPU plugin that of a TPU that kernels may be shaped for."""
+    """The kind of the current device, as JAX names it ("TPU v6 lite"); on a CPU plugin that of a TPU that kernels may
+    be shaped for."""
     return _C.device_kind(_C.current_device()) if _C.platform() == "tpu" else CPU_STANDS_FOR
 
 
