@@ -13,11 +13,12 @@ from . import signature, stored, trace
 
 
 class JaxKernel(Kernel):
-    """A Kernel of a function of JAX arrays, fn. signature: how its arguments are the operator's."""
+    """A Kernel of a function of JAX arrays, fn. signature: how its arguments are the operator's. told_by: the user's
+    function that fn is made of, if another."""
 
-    def __init__(self, name, fn, sign, schema=None, returned=None):
+    def __init__(self, name, fn, sign, schema=None, returned=None, told_by=None):
         self.fn, self.signature, self._returned = fn, sign, returned
-        self._known, self._digest = {}, stored.digest_of(name, fn, schema or sign.schema)
+        self._known, self._digest = {}, lambda: stored.digest_of(name, told_by or fn, schema or sign.schema)
         super().__init__(name, schema or sign.schema, self._specs, self._text)
         self.__doc__ = fn.__doc__
         self.__wrapped__ = fn
@@ -61,26 +62,31 @@ class JaxKernel(Kernel):
         specs = specs_of(args)
         if self._returned:
             return self._returned(args)
-        call = self._call(args, specs)
-        if call not in self._known:
-            value = stored.load(self._digest, call)
-            if value is None:
-                made = trace.outputs(self.name, self.fn, self.bound(args), specs)
-                stored.save(self._digest, call, [[str(s.dtype).removeprefix("torch."), s.shape] for s in made])
-            else:
-                made = tuple(Spec(getattr(torch, dtype), tuple(shape)) for dtype, shape in value)
-            self._known[call] = made
-        return self._known[call]
+        def made():
+            return [[str(s.dtype).removeprefix("torch."), s.shape]
+                    for s in trace.outputs(self.name, self.fn, self.bound(args), specs)]
+
+        def read(value):
+            return tuple(Spec(getattr(torch, dtype), tuple(shape)) for dtype, shape in value)
+
+        return self._kept(self._call(args, specs), made, read)
 
     def _text(self, platform, args):
         specs = specs_of(args)
         call = platform + self._call(args, specs)
+        return self._kept(call, lambda: trace.text(self.name, self.fn, self.bound(args), specs, platform), parse)
+
+    def _kept(self, call, made, read):
+        """read(made()), made once for a kind of call, or found on disk."""
         if call not in self._known:
-            text = stored.load(self._digest, call)
-            if text is None:
-                text = trace.text(self.name, self.fn, self.bound(args), specs, platform)
-                stored.save(self._digest, call, text)
-            self._known[call] = parse(text)
+            digest = self._digest()
+            found = stored.load(digest, call, read)
+            if found is None:
+                value = made()
+                if digest == self._digest():  # what it reads is as it was
+                    stored.save(digest, call, value)
+                found = read(value)
+            self._known[call] = found
         return self._known[call]
 
 
@@ -134,7 +140,7 @@ def derive_backward(kernel):
     backward.__wrapped__ = forward
     places = [inspect.Parameter(p.name, inspect.Parameter.POSITIONAL_ONLY) for p in parameters]
     backward.__signature__ = inspect.Signature(places)
-    made = JaxKernel(name, backward, own, schema, gradients)
+    made = JaxKernel(name, backward, own, schema, gradients, forward)
 
     def setup_context(ctx, inputs, output, keyword_only_inputs=None):
         ctx.positional = len(inputs)

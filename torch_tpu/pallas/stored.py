@@ -1,98 +1,236 @@
 """Kernels on disk, so that a process without JAX runs what another has traced.
 
-An entry is a JSON file in the folder "kernels" beside the programs, named by a digest of the kernel's name, the code of
-its function and of all functions of the user's that it mentions, their values, and the call's dtypes, shapes and static
-arguments. An entry that another version of JAX has made counts only where JAX is not installed. A kernel that mentions
-what a digest cannot describe (an object, an array of another kind than numpy's) is not stored."""
+An entry is a JSON file in the folder "kernels" beside the programs, named by a digest of all that the kernel's function
+can see: its code and that of all functions of the user's that it mentions, the files these stand in, the values they
+read, our own sources, and the call's dtypes, shapes and static arguments. The digest is made when a call's kind is new,
+and again when what was traced is stored. An entry that another version of JAX has made, or another setting of
+jax.config, counts only where JAX is not installed. Where anything cannot be told (an object, a module of the user's
+imported in a body, getattr, a file or the environment read), nothing is stored or looked up."""
 import contextlib
+import dis
 import enum
 import functools
 import hashlib
 import importlib.metadata
 import json
 import os
+import pathlib
+import sys
 import tempfile
 import types
 
 import torch
 
 from .. import _C
-from .._internal.places import is_users
 
-FORMAT = 1
+FORMAT, MOST = 2, 2048
+
+# Known by their names: what they do changes with their versions alone.
+_LIBRARIES = {"jax", "jaxlib", "numpy", "torch", "torch_tpu", "ml_dtypes", "builtins", "math", "functools", "itertools",
+              "operator", "typing", "enum", "dataclasses", "collections", "abc", "__future__"}
+# What reads that which no digest of code and values tells.
+_READS = {"getattr", "setattr", "vars", "globals", "locals", "eval", "exec", "__dict__", "__import__", "import_module",
+          "__getattribute__", "open", "input", "environ", "getenv", "attrgetter", "devices", "local_devices",
+          "device_count", "local_device_count"}
+_READS_OF_NUMPY = {"random", "load", "loadtxt", "genfromtxt", "fromfile", "memmap"}
+_PLAIN = (type(None), bool, int, float, complex, str, bytes, range, type(...), torch.dtype, torch.device)
+_OF_CLASSES = {"__dict__", "__weakref__", "__doc__", "__annotations__", "__dataclass_fields__", "__dataclass_params__",
+               "__firstlineno__", "__static_attributes__", "__abstractmethods__", "_abc_impl"}
+# Settings of jax.config that change what is traced, and their defaults.
+_CONFIG = {"jax_enable_x64": False, "jax_default_matmul_precision": None, "jax_numpy_dtype_promotion": "standard",
+           "jax_default_prng_impl": "threefry2x32", "jax_threefry_partitionable": True, "jax_enable_custom_prng": False,
+           "jax_disable_jit": False, "jax_debug_nans": False, "jax_softmax_custom_jvp": False,
+           "jax_legacy_prng_key": "allow", "jax_random_seed_offset": 0}
 
 
 class _Doubt(Exception):
     """Something that a digest does not tell."""
 
 
-def _code(code, seen):
-    plain = [sorted(c, key=repr) if isinstance(c, frozenset) else c for c in code.co_consts]
-    constants = [_code(c, seen) if isinstance(c, types.CodeType) else repr(c) for c in plain]
-    return [code.co_name, code.co_code.hex(), code.co_names, code.co_varnames, code.co_freevars, constants]
+# ---- code and values ----
+def _is_library(module):
+    return (module or "").partition(".")[0] in _LIBRARIES
 
 
-def _names(code):
-    yield from code.co_names
+def _by_name(x):
+    """[module, name] of what a library has under this name, else None."""
+    module, name = getattr(x, "__module__", None), getattr(x, "__qualname__", None)
+    if not isinstance(module, str) or not isinstance(name, str) or not _is_library(module):
+        return None
+    found = sys.modules.get(module)
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    return [module, name] if found is x else None
+
+
+def _codes(code):
+    yield code
     for c in code.co_consts:
         if isinstance(c, types.CodeType):
-            yield from _names(c)
+            yield from _codes(c)
 
 
-def _value(x, seen):
-    if isinstance(x, enum.Enum) or x is None or isinstance(x, (bool, int, float, complex, str, bytes, torch.dtype)):
-        return None if x is None else repr(x)
-    if isinstance(x, types.ModuleType):
-        return None  # may be None where it is not installed
-    if isinstance(x, types.FunctionType):
-        return _function(x, seen) if is_users(x.__code__.co_filename) else [x.__module__, x.__qualname__]
-    if isinstance(x, (tuple, list)):
-        return [_value(v, seen) for v in x]
-    if isinstance(x, dict):
-        return [[repr(k), _value(v, seen)] for k, v in x.items()]
-    if isinstance(x, functools.partial):
-        return [_value(v, seen) for v in (x.func, x.args, x.keywords)]
-    if isinstance(x, types.MethodType):
-        raise _Doubt(x)
-    if isinstance(x, type):
-        return [x.__module__, x.__qualname__]
-    if type(x).__module__ == "numpy" and hasattr(x, "tobytes"):
-        return [str(x.dtype), list(x.shape), hashlib.sha256(x.tobytes()).hexdigest()]
-    if hasattr(x, "__wrapped__") and callable(x):  # jax.jit, functools.cache
-        return _value(x.__wrapped__, seen)
-    if callable(x) and hasattr(x, "__qualname__") and getattr(x, "__module__", None):
-        return [x.__module__, x.__qualname__]
-    raise _Doubt(x)
+def _code(code):
+    plain = [sorted(c, key=repr) if isinstance(c, frozenset) else c for c in code.co_consts]
+    constants = [_code(c) if isinstance(c, types.CodeType) else repr(c) for c in plain]
+    return [code.co_qualname, code.co_code.hex(), code.co_names, code.co_varnames, code.co_freevars, code.co_flags,
+            code.co_exceptiontable.hex(), constants]
 
 
-def _function(fn, seen):
-    if id(fn) in seen:
-        return fn.__qualname__
-    seen.add(id(fn))
-    used = {n: _value(fn.__globals__[n], seen) for n in sorted(set(_names(fn.__code__))) if n in fn.__globals__}
-    cells = [_value(c.cell_contents, seen) for c in fn.__closure__ or ()]
-    used = {n: v for n, v in used.items() if v is not None}
-    return [_code(fn.__code__, seen), used, cells, _value(fn.__defaults__, seen), _value(fn.__kwdefaults__, seen)]
+def _global(value, after, seen):
+    """The description of a global that the instructions after it read attributes of."""
+    while isinstance(value, types.ModuleType) and not _is_library(value.__name__):
+        step = next(after, None)
+        if step is None or step.opname not in ("LOAD_ATTR", "LOAD_METHOD") or "__getattr__" in vars(value):
+            raise _Doubt(value)
+        if step.argval not in vars(value):
+            raise _Doubt(step.argval)
+        value = vars(value)[step.argval]
+    return _value(value, seen)
 
 
-def digest_of(name, fn, schema):
-    """A digest of the kernel, or None where there is doubt."""
-    try:
-        return hashlib.sha256(json.dumps([FORMAT, name, schema, _value(fn, set())]).encode()).hexdigest()
-    except (_Doubt, ValueError, TypeError, RecursionError):
-        return None
-
-
-def _folder():
-    own = _C.cache_folder(False)
-    return os.path.join(own, "kernels") if own else None
+def _mentioned(code, names, seen):
+    """What the globals are, names, that a function's code mentions."""
+    found, numpy = [], False
+    for part in _codes(code):
+        if _READS & set(part.co_names) or any(n.startswith("jax_") for n in part.co_names):
+            raise _Doubt(part)
+        steps = list(dis.get_instructions(part))
+        for i, step in enumerate(steps):
+            if step.opname == "IMPORT_NAME":
+                if steps[i - 2].argval != 0 or not _is_library(step.argval):
+                    raise _Doubt(step.argval)
+                numpy |= step.argval.startswith("numpy")
+            elif step.opname in ("STORE_GLOBAL", "DELETE_GLOBAL"):
+                raise _Doubt(step.argval)
+            elif step.opname in ("LOAD_GLOBAL", "LOAD_NAME") and step.argval in names:
+                value = names[step.argval]
+                after = iter([s for s in steps[i + 1:i + 12] if s.opname not in ("CACHE", "EXTENDED_ARG")])
+                numpy |= getattr(value, "__name__", "") == "numpy"
+                found.append([step.argval, _global(value, after, seen)])
+    if numpy and any(_READS_OF_NUMPY & set(part.co_names) for part in _codes(code)):
+        raise _Doubt(code)
+    return found
 
 
 @functools.cache
-def _version():
-    """JAX's, or None where it is not installed."""
+def _file(path, changed):
+    with open(path, "rb") as f:
+        return hashlib.sha256(f.read()).hexdigest()
+
+
+def _function(fn, seen):
+    if _is_library(fn.__globals__.get("__name__")) and seen:  # made by a library, of functions in its cells
+        return [fn.__module__, fn.__qualname__, [_value(c.cell_contents, seen) for c in fn.__closure__ or ()],
+                _value(fn.__defaults__, seen), _value(fn.__kwdefaults__, seen)]
+    seen[id(fn)] = fn
+    path = fn.__code__.co_filename
+    file = _file(path, os.stat(path).st_mtime_ns) if os.path.isfile(path) else None
+    held = {k: v for k, v in vars(fn).items() if k != "__wrapped__"}
+    return [file, _code(fn.__code__), _mentioned(fn.__code__, fn.__globals__, seen),
+            *[_value(x, seen) for x in ([c.cell_contents for c in fn.__closure__ or ()], fn.__defaults__,
+                                        fn.__kwdefaults__, held)]]
+
+
+def _class(cls, seen):
+    if type(cls).__module__ not in ("builtins", "enum", "abc"):
+        raise _Doubt(cls)
+    seen[id(cls)] = cls
+    bases = [_value(c, seen) for c in cls.__bases__]
+    if issubclass(cls, enum.Enum):
+        held = {k: v for k, v in vars(cls).items() if isinstance(v, types.FunctionType) and not _is_library(
+            v.__module__)}
+        return [cls.__qualname__, bases, [[k, _value(m.value, seen)] for k, m in cls.__members__.items()],
+                [[k, _value(v, seen)] for k, v in held.items()]]
+    return [cls.__qualname__, bases, [[k, _value(v, seen)] for k, v in vars(cls).items() if k not in _OF_CLASSES]]
+
+
+def _value(x, seen):
+    if type(x) in _PLAIN:
+        return [type(x).__name__, repr(x)]
+    if id(x) in seen:
+        return ["again", list(seen).index(id(x))]
+    name = _by_name(x)
+    if name is not None:
+        return name
+    if isinstance(x, types.ModuleType):
+        if not _is_library(x.__name__):
+            raise _Doubt(x)
+        return ["module", x.__name__]
+    if isinstance(x, enum.Enum):
+        return [x.name, _value(type(x), seen)]
+    if isinstance(x, types.FunctionType):
+        return _function(x, seen)
+    if isinstance(x, type):
+        return _class(x, seen)
+    if type(x) in (tuple, list):
+        return [type(x).__name__, [_value(v, seen) for v in x]]
+    if type(x) in (set, frozenset):
+        return [type(x).__name__, sorted(json.dumps(_value(v, seen)) for v in x)]
+    if type(x) is dict:
+        return ["dict", [[_value(k, seen), _value(v, seen)] for k, v in x.items()]]
+    if type(x) is functools.partial:
+        return ["partial", [_value(v, seen) for v in (x.func, x.args, x.keywords)]]
+    if type(x) is property:
+        return ["property", [_value(v, seen) for v in (x.fget, x.fset, x.fdel)]]
+    if type(x) in (staticmethod, classmethod):
+        return [type(x).__name__, _value(x.__func__, seen)]
+    kind = type(x).__name__
+    if type(x).__module__ == "numpy" and hasattr(x, "tobytes") and not x.dtype.hasobject:
+        return [kind, str(x.dtype), list(x.shape), hashlib.sha256(x.tobytes()).hexdigest()]
+    if type(x).__module__.startswith("numpy") and kind.endswith("DType"):
+        return ["dtype", str(x)]
+    if _is_library(type(x).__module__) and kind in ("custom_vjp", "custom_jvp"):
+        held = {k: v for k, v in vars(x).items() if not (k.startswith("__") and k.endswith("__"))}
+        return [kind, [[k, _value(v, seen)] for k, v in sorted(held.items())]]
+    if kind in ("PjitFunction", "_lru_cache_wrapper") and hasattr(x, "__wrapped__"):
+        return [kind, _value(x.__wrapped__, seen)]
+    raise _Doubt(x)
+
+
+@functools.cache
+def _ours():
+    """Of our sources that decide what is traced."""
+    here = pathlib.Path(__file__).parent
+    files = sorted([*here.glob("*.py"), *here.parent.joinpath("kernels").glob("*.py")])
+    return hashlib.sha256(b"".join(p.read_bytes() for p in files)).hexdigest()
+
+
+def digest_of(name, fn, schema):
+    """A digest of the kernel as it is now, or None where there is doubt."""
+    try:
+        told = [FORMAT, sys.version, torch.__version__, _ours(), name, schema, _value(fn, {})]
+        return hashlib.sha256(json.dumps(told).encode()).hexdigest()
+    except (_Doubt, ValueError, TypeError, AttributeError, RecursionError, OSError):
+        return None
+
+
+# ---- JAX ----
+@functools.cache
+def _versions():
+    """JAX's and jaxlib's, or None where it is not installed."""
     with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-        return importlib.metadata.version("jax")
+        return [importlib.metadata.version("jax"), importlib.metadata.version("jaxlib")]
+
+
+def _settings():
+    """What of jax.config is not as it is by default. JAX is imported only where the environment may have set any."""
+    if sys.modules.get("jax") is None:
+        if _versions() is None or not any(k.upper() in os.environ for k in _CONFIG):
+            return {}
+        try:
+            import jax  # noqa: F401
+        except ImportError:
+            return {}
+    config = sys.modules["jax"].config
+    now = {k: getattr(config, k, default) for k, default in _CONFIG.items()}
+    return {k: str(v) for k, v in now.items() if getattr(v, "value", v) != _CONFIG[k]}
+
+
+# ---- files ----
+def _folder():
+    own = _C.cache_folder(False)
+    return os.path.join(own, "kernels") if own else None
 
 
 def _path(digest, call):
@@ -102,28 +240,40 @@ def _path(digest, call):
     return os.path.join(folder, hashlib.sha256(f"{digest} {call}".encode()).hexdigest()[:32] + ".json")
 
 
-def load(digest, call):
-    """What save has kept for this kernel and call, or None."""
+def load(digest, call, read):
+    """read(what save has kept for this kernel and call), or None; also where read raises."""
     path = _path(digest, call)
     if path is None:
         return None
     try:
         with open(path) as f:
             entry = json.load(f)
-    except (OSError, ValueError):
+        if entry["call"] != call or entry["config"] != _settings() or _versions() not in (None, entry["jax"]):
+            return None
+        made = read(entry["value"])
+        os.utime(path)
+        return made
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return None
-    if entry.get("call") != call or _version() not in (None, entry.get("jax")):
-        return None
-    return entry.get("value")
 
 
 def save(digest, call, value):
-    """Keeps value, of what JSON has. Trouble is not the caller's."""
+    """Keeps value, of what JSON has; the least used entries go. Trouble is not the caller's."""
     path = _path(digest, call)
     if path is None:
         return
-    with contextlib.suppress(OSError):
-        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-        with tempfile.NamedTemporaryFile("w", dir=os.path.dirname(path), delete=False) as f:
-            json.dump({"call": call, "jax": _version(), "value": value}, f)
-        os.replace(f.name, path)
+    folder = os.path.dirname(path)
+    with contextlib.suppress(OSError, TypeError, ValueError):
+        text = json.dumps({"call": call, "jax": _versions(), "config": _settings(), "value": value})
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        fd, temporary = tempfile.mkstemp(dir=folder)
+        try:
+            with os.fdopen(fd, "w") as f:
+                f.write(text)
+            os.replace(temporary, path)
+        except OSError:
+            os.remove(temporary)
+            raise
+        kept = sorted((e.stat().st_mtime, e.path) for e in os.scandir(folder))
+        for _, old in kept[:max(0, len(kept) - MOST)]:
+            os.remove(old)
