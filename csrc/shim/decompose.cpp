@@ -300,10 +300,19 @@ static std::vector<at::Tensor> graph_call(int64_t handle, const c10::List<at::Te
 
 // ---- kernels of others: torch.library's autograd kernel is Python: a call that needs no gradients goes by it ----
 static void past_autograd(const c10::OperatorHandle &op, c10::DispatchKeySet keys, torch::jit::Stack *stack) {
-  bool needed = false;
-  for (size_t i = stack->size() - op.schema().arguments().size(); c10::GradMode::is_enabled() && i < stack->size(); i++)
-    if ((*stack)[i].isTensor() || (*stack)[i].isTensorList())
-      each_tensor((*stack)[i], [&](const at::Tensor &t) { needed |= t.defined() && t.requires_grad(); });
+  bool needed = false, grad = c10::GradMode::is_enabled();
+  const auto look = [&](const c10::IValue &v) {
+    if (!v.isTensor()) return;
+    const at::Tensor &t = v.toTensor();
+    needed |= grad && t.requires_grad();
+    TORCH_CHECK_NOT_IMPLEMENTED(!t._fw_grad(0).defined(), op.schema().name(),
+                                ": a kernel has no forward-mode derivative (jvp, dual tensors)");
+  };
+  for (size_t i = stack->size() - op.schema().arguments().size(); i < stack->size(); i++) {
+    if ((*stack)[i].isList())
+      for (const c10::IValue &v : (*stack)[i].toListRef()) look(v);
+    else look((*stack)[i]);
+  }
   keys = keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, c10::DispatchKey::AutogradFunctionality);
   // where it is as well
   if (needed) return op.redispatchBoxed(keys | c10::DispatchKeySet(c10::DispatchKey::AutogradOther), stack);
@@ -311,9 +320,10 @@ static void past_autograd(const c10::OperatorHandle &op, c10::DispatchKeySet key
   op.redispatchBoxed(keys & c10::after_autograd_keyset, stack);
 }
 static void go_past_autograd(c10::string_view name) { // for ever: the handle takes it back
-  new c10::RegistrationHandleRAII(c10::Dispatcher::singleton().registerImpl(
-      {std::string(name), ""}, c10::DispatchKey::AutogradPrivateUse1,
-      c10::KernelFunction::makeFromBoxedFunction<&past_autograd>(), std::nullopt, nullptr, "torch_tpu"));
+  for (c10::DispatchKey key : {c10::DispatchKey::AutogradPrivateUse1, c10::DispatchKey::AutogradCPU})
+    new c10::RegistrationHandleRAII(c10::Dispatcher::singleton().registerImpl(
+        {std::string(name), ""}, key, c10::KernelFunction::makeFromBoxedFunction<&past_autograd>(), std::nullopt,
+        nullptr, "torch_tpu"));
 }
 
 void register_decompositions() {

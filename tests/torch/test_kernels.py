@@ -200,3 +200,42 @@ def test_equal_texts_are_one_function():
     a, b = parse(SQUARE_ADD), parse(SQUARE_ADD)
     assert a == b and a.args == (Spec(torch.float32, (4, 3)),) * 2 and a.results == (Spec(torch.float32, (4, 3)),)
     assert a.text.count("func.func private") == 2 and "loc(" not in a.text and "jax." not in a.text
+
+
+# ---- gradients, errors ----
+SAME = "func.func @f(%a: tensor<2xf32>) -> tensor<2xf32> {\n return %a : tensor<2xf32>\n}"
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_without_a_formula_a_backward_raises(mode):
+    op, x = stablehlo_op(unique(), SAME), torch.ones(2, device="tpu", requires_grad=True)
+    with torch_tpu.set_eager_mode(mode):
+        for f in op, op.op:
+            y = f(x)
+            assert y.requires_grad and y.tolist() == [1, 1]
+            with pytest.raises(RuntimeError, match="backward through .* but no autograd formula was registered"):
+                y.sum().backward()
+        with torch.no_grad():
+            assert not op(x).requires_grad
+
+
+def test_schemas_that_are_none():
+    text = "func.func @f(%a: tensor<2xf32>) -> (tensor<2xf32>, tensor<2xf32>) {\n return %a, %a : tensor<2xf32>\n}"
+    with pytest.raises(ValueError, match="expected 1 results, as its schema says, got 2"):
+        stablehlo_op(unique(), lambda x: text, schema="(Tensor x) -> Tensor")(torch.ones(2, device="tpu"))
+    with pytest.raises(ValueError, match="a kernel writes none of its arguments"):
+        stablehlo_op(unique(), lambda x: SAME, schema="(Tensor(a!) x) -> Tensor")
+    with pytest.raises(ValueError, match="a kernel takes a tensor at least"):
+        stablehlo_op(unique(), SAME.replace("%a: tensor<2xf32>", ""))
+
+
+def test_an_error_is_told_of_its_own_kernel():
+    bad, good = stablehlo_op(unique(), {"tpu": SAME}), stablehlo_op(unique(), SAME)
+    with torch_tpu.set_eager_mode("strict"):
+        with pytest.raises(Exception, match="there is no text for cpu"):
+            bad.op(torch.ones(2, device="tpu"))
+        with pytest.raises(RuntimeError) as e:
+            good("nonsense")
+        assert bad.name not in str(e.value)
+        with pytest.raises(NotImplementedError, match="there is no text for cpu"):
+            bad(torch.ones(2, device="tpu"))

@@ -500,3 +500,60 @@ def test_what_has_no_derivative():
     x = torch.ones(2, 3, device="tpu", requires_grad=True)
     with pytest.raises(pallas.KernelError, match="cannot be .*pure_callback|Pure callbacks do not support"):
         op.backward(x, [torch.ones(2, 3, device="tpu")])
+
+
+# ---- derivatives that there are not ----
+def _cubed(x: jax.Array) -> jax.Array:
+    return x * x * x
+
+
+def _imaginary(x: jax.Array) -> jax.Array:
+    return x * 1j
+
+
+def _same(x: jax.Array) -> jax.Array:
+    return x * 1
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_no_second_derivative(mode):
+    op, x = pallas.jax_op(unique(), _cubed), torch.ones(2, device="tpu", requires_grad=True)
+    with torch_tpu.set_eager_mode(mode):
+        (g,) = torch.autograd.grad(op(x).sum(), x, create_graph=True)
+        assert g.tolist() == [3, 3]
+        with pytest.raises(pallas.KernelError, match=r"test_pallas.py:\d+\): a kernel has no second derivative"):
+            torch.autograd.grad(g.sum(), x)
+
+
+@pytest.mark.parametrize("device", ["tpu", "cpu"])
+def test_no_forward_mode(device):
+    op, x = pallas.jax_op(unique(), _cubed), torch.ones(2, device=device)
+    for f in op, op.op:
+        with pytest.raises(NotImplementedError, match="no forward-mode derivative"):
+            torch.func.jvp(f, (x,), (x,))
+        with torch.autograd.forward_ad.dual_level(), pytest.raises(NotImplementedError, match="no forward-mode"):
+            with torch.no_grad():
+                f(torch.autograd.forward_ad.make_dual(x, x))
+    with pytest.raises(RuntimeError, match="setup_context"):
+        torch.func.grad(lambda x: op(x).sum())(x)
+
+
+def test_no_derivative_of_complex_tensors():
+    op, x = pallas.jax_op(unique(), _imaginary), torch.ones(2, device="tpu", requires_grad=True)
+    with pytest.raises(pallas.KernelError, match="derivatives of complex tensors are not done"):
+        op(x).imag.sum().backward()
+    z = torch.ones(2, dtype=torch.complex64, device="tpu", requires_grad=True)
+    with pytest.raises(pallas.KernelError, match="derivatives of complex tensors are not done"):
+        pallas.jax_op(unique(), _same)(z).real.sum().backward()
+    assert op(x.detach()).imag.tolist() == [1, 1]
+
+
+def test_a_list_and_what_is_left_out():
+    def summed(xs: list[jax.Array], y: Optional[jax.Array] = None) -> tuple[jax.Array, jax.Array]:
+        return sum(xs), (xs[0] if y is None else y)
+
+    op, x = pallas.jax_op(unique(), summed), torch.ones(2, device="tpu", requires_grad=True)
+    op([x, x * 2])[0].sum().backward()
+    assert x.grad.tolist() == [3, 3]
+    op([x, x * 2], x * 5)[1].sum().backward()
+    assert x.grad.tolist() == [8, 8]

@@ -13,7 +13,7 @@ from .._registry import DECOMPOSITIONS
 from .text import Function, spec_of
 
 _compiling = torch.compiler.is_compiling
-_failed = threading.local()  # .error: what a lowering on this thread raised last
+_failed = threading.local()  # .error: (the kernel, what its lowering on this thread raised last)
 
 
 def call(function: Function, tensors) -> list:
@@ -45,11 +45,13 @@ def tensors_of(args):
 
 
 def packed(results, schema):
-    """A list of tensors as the schema returns them."""
+    """A list of tensors as the schema returns them. ValueError where it returns another number of them."""
     returns = schema.returns
-    if len(returns) == 1:
-        return list(results) if isinstance(returns[0].type, torch.ListType) else results[0]
-    return tuple(results)
+    if len(returns) == 1 and isinstance(returns[0].type, torch.ListType):
+        return list(results)
+    if len(returns) != len(results):
+        raise ValueError(f"{schema.name}: expected {len(returns)} results, as its schema says, got {len(results)}")
+    return results[0] if len(returns) == 1 else tuple(results)
 
 
 def _split(name):
@@ -77,12 +79,21 @@ class Kernel:
         self._library = torch.library.Library(namespace, "FRAGMENT")
         self._library.define(f"{base}{schema}")
         self.op = getattr(getattr(torch.ops, namespace), base).default
+        self._check_schema()
         self._direct = self.op._op  # without the Python around it
         self._translate = None  # (args, kwargs) -> what the operator takes
         self._backward = self._setup_context = None
         torch.library.register_fake(name, self._fake, lib=self._library)
         self._library.impl(base, self._on_cpu, "CPU")
         DECOMPOSITIONS[self.op] = self._lower
+        self._let_autograd_in()
+
+    def _check_schema(self):
+        schema = self.op._schema
+        if schema.is_mutable or any(a.alias_info is not None for a in (*schema.arguments, *schema.returns)):
+            raise ValueError(f"{self.name}: a kernel writes none of its arguments and returns none; got {schema}")
+        if not any("Tensor" in str(a.type) for a in schema.arguments):
+            raise ValueError(f"{self.name}: a kernel takes a tensor at least; got {schema}")
 
     def __call__(self, *args, **kwargs):
         if self._translate is not None:
@@ -91,9 +102,9 @@ class Kernel:
             return self.op(*args, **kwargs)
         try:
             return self._direct(*args, **kwargs)
-        except RuntimeError:
-            error, _failed.error = getattr(_failed, "error", None), None
-            if error is not None:
+        except RuntimeError as e:
+            (kernel, error), _failed.error = getattr(_failed, "error", None) or (None, None), None
+            if kernel is self and str(error) in str(e):
                 raise error from None
             raise
 
@@ -103,16 +114,21 @@ class Kernel:
     def register_autograd(self, backward, *, setup_context=None):
         """As torch.library.register_autograd: backward(ctx, *gradients) -> gradients of all arguments. The last one
         holds."""
-        first, self._backward, self._setup_context = self._backward is None, backward, setup_context
-        if not first:
-            return
+        self._backward, self._setup_context = backward, setup_context
 
+    def _let_autograd_in(self):
+        """Without a formula a backward raises, as torch.library's operators do; zeros would be wrong."""
         def setup(ctx, **given):
             if self._setup_context is not None:
                 self._setup_context(ctx=ctx, **given)
 
-        torch.library.register_autograd(self.name, lambda ctx, *gradients: self._backward(ctx, *gradients),
-                                        setup_context=setup, lib=self._library)
+        def backward(ctx, *gradients):
+            if self._backward is None:
+                raise RuntimeError(f"Trying to backward through {self.name} but no autograd formula was registered. "
+                                   f"Please use register_autograd to add one.")
+            return self._backward(ctx, *gradients)
+
+        torch.library.register_autograd(self.name, backward, setup_context=setup, lib=self._library)
         torch.ops.torch_tpu.past_autograd(self.name)  # calls without gradients go by all of that
 
     def register_vmap(self, fn):
@@ -149,7 +165,7 @@ class Kernel:
             check(self.name, "result", self._outputs(args), function.results)
             return packed(call(function, tensors), self.op._schema)
         except Exception as e:
-            _failed.error = e
+            _failed.error = self, e
             raise
 
 

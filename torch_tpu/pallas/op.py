@@ -143,7 +143,6 @@ def derive_backward(kernel):
     made = JaxKernel(name, backward, own, schema, gradients, forward)
 
     def setup_context(ctx, inputs, output, keyword_only_inputs=None):
-        ctx.positional = len(inputs)
         inputs = [*inputs, *(keyword_only_inputs or {}).values()]
         ctx.save_for_backward(*tensors_of(inputs))
         ctx.inputs = [[_TENSOR] * len(a) if p.kind == "tensors" else _TENSOR if isinstance(a, torch.Tensor) else a
@@ -159,6 +158,10 @@ def derive_backward(kernel):
         saved = iter(ctx.saved_tensors)
         args = [next(saved) if a is _TENSOR else [next(saved) for _ in a] if p.kind == "tensors" else a
                 for p, a in zip(sign.parameters, ctx.inputs)]
+        moving = [x.dtype for x in tensors_of(args) if x.requires_grad]
+        if any(dtype.is_complex for dtype in (*moving, *[dtype for _, dtype, _ in ctx.outputs])):
+            raise trace.KernelError(f"{kernel.name} ({signature.place(forward)}): derivatives of complex tensors are "
+                                    f"not done; register_autograd gives them")
         found = iter(made.op(*args, cotangents))
 
         def gradient(a):
@@ -166,7 +169,12 @@ def derive_backward(kernel):
                 return [gradient(x) for x in a]
             return next(found) if isinstance(a, torch.Tensor) and a.dtype.is_floating_point else None
 
-        return tuple(map(gradient, args))[:ctx.positional]
+        return tuple(map(gradient, args))[:len(ctx.needs_input_grad)]  # those left out are not asked for
 
+    def second(ctx, *gradients):
+        raise trace.KernelError(f"{kernel.name} ({signature.place(forward)}): a kernel has no second derivative; "
+                                f"register_autograd with differentiable operations gives one")
+
+    made.register_autograd(second)
     kernel.register_autograd(run, setup_context=setup_context)
     kernel.backward = made
