@@ -239,3 +239,16 @@ def test_an_error_is_told_of_its_own_kernel():
         assert bad.name not in str(e.value)
         with pytest.raises(NotImplementedError, match="there is no text for cpu"):
             bad(torch.ones(2, device="tpu"))
+
+
+def test_a_location_takes_no_line_with_it():
+    assert parse("#loc = loc(unknown)\n" + SAME).args == (Spec(torch.float32, (2,)),)
+
+
+def test_texts_for_numbers_that_are_equal_and_not_the_same():
+    def text(x, n):
+        return (f"func.func @f(%a: tensor<2xf32>) -> tensor<2xf32> {{\n %0 = stablehlo.constant dense<{n}> : "
+                "tensor<2xf32>\n %1 = stablehlo.divide %a, %0 : tensor<2xf32>\n return %1 : tensor<2xf32>\n}")
+
+    op, x = stablehlo_op(unique(), text, schema="(Tensor x, float n) -> Tensor"), torch.ones(2, device="tpu")
+    assert [op(x, n)[0].item() for n in (0.0, -0.0)] == [float("inf"), float("-inf")]

@@ -125,3 +125,26 @@ def test_meshes_are_refused():
 
     with pytest.raises(NotImplementedError, match="f: a kernel over a mesh of 4 devices is not done"):
         JaxCallable("f", lambda x: x, mesh=Mesh())
+
+
+def test_what_tells_calls_of_a_callable_apart():
+    import numpy as np
+    from torch_tpu._internal.pallas.pallas import JaxCallable
+    f, x = JaxCallable("sums", jax.jit(lambda x, t: x + t.sum())), torch.ones(2, device="tpu")
+    zeros, other = np.zeros(2000, np.float32), np.zeros(2000, np.float32)
+    other[1000] = 5
+    assert [f(x, zeros).tolist(), f(x, other).tolist()] == [[1, 1], [6, 6]]
+    for args, kwargs in ((x, [x]), {}), ((x,), {"t": x}), ((x, {1, 2}), {}):
+        with pytest.raises(TypeError):
+            f(*args, **kwargs)
+    w = x.clone().requires_grad_()
+    with pytest.raises(RuntimeError, match="no autograd formula was registered"):
+        f(w, zeros).sum().backward()
+
+
+def test_another_text_under_a_known_fingerprint():
+    from torch_tpu._internal.pallas.tpu_torch_pallas import register_custom_kernel
+    register_custom_kernel("once", "abc", TEXT)
+    register_custom_kernel("once", "abc", TEXT)
+    with pytest.raises(ValueError, match="once: another text is registered under 'abc'"):
+        register_custom_kernel("once", "abc", TEXT.replace("add", "multiply"))

@@ -3,7 +3,7 @@ import os
 
 import torch
 
-from .op import Kernel, check, specs_of
+from .op import Kernel, check, key_of, specs_of
 from .text import Function, Spec, TextError, parse, spec_of
 
 __all__ = ["Function", "Kernel", "Spec", "TextError", "parse", "stablehlo_op"]
@@ -71,15 +71,16 @@ def _made(name, make, schema, entry):
 
     def function(args):
         given = tuple(map(_described, args))
-        if given not in known:
+        key = key_of(given)
+        if key not in known:
             text = make(*given)
             if not isinstance(text, str):
                 raise TypeError(f"{name}: expected the text of a StableHLO module, got {type(text).__name__}")
             try:
-                known[given] = parse(text, entry)
+                known[key] = parse(text, entry)
             except TextError as e:
                 raise TextError(f"{name}: {e}") from None
-        return known[given]
+        return known[key]
 
     return Kernel(name, schema, lambda args: function(args).results, lambda platform, args: function(args))
 

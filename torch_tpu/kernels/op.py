@@ -169,6 +169,23 @@ class Kernel:
             raise
 
 
+def key_of(x):
+    """What tells an argument from others that make another kernel: types and values (0.0 is not -0.0, nan is nan),
+    dtype and shape of tensors. TypeError for what has no value that can be compared."""
+    if isinstance(x, torch.Tensor):
+        return "tensor", x.dtype, tuple(x.shape)
+    if isinstance(x, (float, complex)):
+        return type(x), repr(x)
+    if isinstance(x, (tuple, list)):
+        return type(x), tuple(map(key_of, x))
+    if isinstance(x, dict):
+        return dict, tuple((key_of(k), key_of(v)) for k, v in x.items())
+    if type(x).__module__ == "numpy" and hasattr(x, "tobytes") and not x.dtype.hasobject:
+        return type(x), str(x.dtype), x.shape, x.tobytes()
+    hash(x)
+    return type(x), x
+
+
 def specs_of(args):
     """(Spec, ...) of the tensors among args."""
     return tuple(map(spec_of, tensors_of(args)))

@@ -96,10 +96,11 @@ def _without_aliases(text):
     aliases = {}
 
     def note(m):
-        aliases[m[1]] = m[2]
+        if m[2].strip():  # else a location, which is cut already
+            aliases[m[1]] = m[2]
         return ""
 
-    text = re.sub(r"^([#!][A-Za-z_][\w$]*)\s*=\s*(.+)$", note, text, flags=re.M)
+    text = re.sub(r"^([#!][A-Za-z_][\w$]*)[ \t]*=[ \t]*(.*)$", note, text, flags=re.M)
     uses = re.compile(rf"{_STRING}|[#!][A-Za-z_][\w$]*(?![\w$.<])")
     for _ in range(8):  # aliases of aliases
         before = text

@@ -1,13 +1,17 @@
 """Functions of JAX arrays that are called with tensors and are no torch operators: each kind of call is a registered
 kernel."""
 import functools
-import hashlib
+import itertools
 
 import torch
+from torch.utils._pytree import tree_leaves
 
+from ...kernels.op import key_of
 from ...kernels.text import parse, spec_of
 from ...pallas import trace
 from . import tpu_torch_pallas
+
+_numbers = itertools.count()  # fingerprints: never one that another callable had
 
 
 def jax_placeholder(x: torch.Tensor):
@@ -23,12 +27,12 @@ def get_default_pallas_mesh():
 
 
 def _get_kernel_invocation_key(trace_key, args, kwargs, static_argnums=()):
-    """What tells one kind of call from another: trace_key, dtypes and shapes of tensors, other values as they are."""
-    def told(x):
-        return (x.dtype, tuple(x.shape)) if isinstance(x, torch.Tensor) else repr(x)
-
-    named = tuple((k, told(v)) for k, v in sorted(kwargs.items()))
-    return trace_key, tuple(map(told, args)), named, tuple(static_argnums or ())
+    """What tells one kind of call from another: trace_key, dtypes and shapes of tensors, other values. TypeError for
+    what cannot be compared, and for tensors in lists or given by name, which would be constants of the kernel."""
+    inner = [*kwargs.values(), *[a for a in args if not isinstance(a, torch.Tensor)]]
+    if any(isinstance(x, torch.Tensor) for x in tree_leaves(inner)):
+        raise TypeError("a kernel takes tensors by position, and not in lists")
+    return trace_key, key_of(tuple(args)), key_of(dict(sorted(kwargs.items()))), tuple(static_argnums or ())
 
 
 class JaxCallable:
@@ -71,7 +75,7 @@ class JaxCallable:
             return parse(trace.text(self.name, self.jit_fn, kernel, specs, platform))
 
         results = trace.outputs(self.name, self.jit_fn, kernel, specs)
-        fingerprint = hashlib.sha256(f"{id(self)} {key}".encode()).hexdigest()
+        fingerprint = f"callable {next(_numbers)}"
         tpu_torch_pallas.register(self.name, fingerprint, specs, results, function)
         self.output_shapes[key] = results, trees[-1]
         self.kernel_key_to_mlir_fingerprint[key] = fingerprint

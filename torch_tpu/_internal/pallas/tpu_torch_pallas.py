@@ -1,17 +1,18 @@
 """Kernels by name and fingerprint: a StableHLO module is registered once and called with tensors, without a torch
 operator of its own. All are calls of one operator, torch_tpu_kernels::call, in every mode."""
-import torch
-
 from ...kernels.op import Kernel, check, specs_of
 from ...kernels.text import parse
 
 _kernels = {}  # (name, fingerprint) -> (Specs of its arguments, of its results, platform -> Function)
+_texts = {}  # (name, fingerprint) -> the key of its text
 
 
 def register_custom_kernel(name: str, mlir_fingerprint: str, mlir_module: str):
     """The function main of a module's text as kernel (name, mlir_fingerprint). TextError (a ValueError) for what is no
-    such function."""
+    such function, ValueError where another text has that name and fingerprint."""
     function = parse(mlir_module)
+    if _texts.setdefault((name, mlir_fingerprint), function.key) != function.key:  # programs made of it stay
+        raise ValueError(f"{name}: another text is registered under {mlir_fingerprint!r}")
     register(name, mlir_fingerprint, function.args, function.results, lambda platform: function)
 
 
@@ -47,6 +48,5 @@ def call_custom_kernel(
 ):
     """The results of a registered kernel for tensors, as a list. The other arguments say nothing that the kernel does
     not: its text tells what it returns, and it runs on the device of its inputs. LookupError if it is not
-    registered."""
-    with torch._C._AutoDispatchBelowAutograd():
-        return _call(list(inputs), name, mlir_fingerprint)
+    registered. It has no derivative: a backward through its results raises."""
+    return _call(list(inputs), name, mlir_fingerprint)
