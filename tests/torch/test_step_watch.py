@@ -272,3 +272,131 @@ def test_objects_that_a_step_returns_hold_what_it_computed():
     with pytest.warns(UserWarning, match="returns an object of class Result"):
         for _ in range(2):
             assert first(step(torch.ones(2, device="tpu")).loss) == 2
+
+
+def quietly(fn, *args):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        return fn(*args)
+
+
+def test_arguments_that_share_memory():
+    def writes(x, y):
+        x.add_(1)
+        return y * 1
+
+    def reads(x, y):
+        return x * 100 + y
+
+    for fn in (writes, reads):
+        step = torch_tpu.compile_step(fn)
+        for pick in (
+            lambda a, b: (a[:4], b[:4]),
+            lambda a, b: (a[:4], a[:4]),
+            lambda a, b: (a[:4], a[2:6]),
+            lambda a, b: (a[:4], b[:4]),
+            lambda a, b: (a[:4],) * 2,
+            lambda a, b: (b[:4], a[:4]),
+        ):
+            a, b = torch.arange(8.0), torch.arange(8.0) * 3
+            found = quietly(step, *pick(a.to("tpu"), b.to("tpu")))
+            assert found.cpu().tolist() == fn(*pick(a, b)).tolist()
+
+
+def test_arguments_that_the_step_refers_to():
+    w = torch.ones(2, device="tpu")
+    step = torch_tpu.compile_step(lambda x: (x.add_(1), w * 1)[1])
+    for x, expected in ((torch.zeros(2, device="tpu"), 1), (w, 2), (w.view(2), 3), (torch.zeros(2, device="tpu"), 3)):
+        assert first(quietly(step, x)) == expected
+
+
+def test_a_view_of_what_is_written():
+    b, p = torch.zeros(4, device="tpu"), nn.Parameter(torch.ones(4, device="tpu"))
+    view, tied, o = b[:2], p.detach(), torch.optim.SGD([p], 0.1)
+
+    def step():
+        b.add_(1)
+        return view * 1
+
+    def train():
+        o.zero_grad()
+        (p**2).sum().backward()
+        o.step()
+        return tied.sum()
+
+    step, train = torch_tpu.compile_step(step), torch_tpu.compile_step(train)
+    for i in range(3):
+        assert first(quietly(step)) == i + 1
+        assert quietly(train).item() == pytest.approx(4 * 0.8 ** (i + 1))
+
+
+def test_state_of_optimizers_put_anew():
+    def run(device, wrap):
+        p = nn.Parameter(torch.ones(4, device=device))
+        o = torch.optim.Adam([p], 0.1)
+
+        def plain(t):
+            o.zero_grad()
+            ((p - t) ** 2).sum().backward()
+            o.step()
+
+        step, t = wrap(plain), torch.arange(4.0, device=device)
+        for i in range(8):
+            if i == 2:
+                o.state.clear()
+                plain(t)
+            if i == 5:
+                o.state[p]["step"] = torch.tensor(100.0)
+            step(t)
+        return p.detach().cpu(), float(o.state[p]["step"])
+
+    (p, count), (q, expected) = run("tpu", torch_tpu.compile_step), run("cpu", lambda f: f)
+    assert count == expected
+    torch.testing.assert_close(p, q)
+
+
+def test_a_stale_backward_raises():
+    p = nn.Parameter(torch.ones(3, device="tpu"))
+    o = torch.optim.SGD([p], 1.0)
+
+    @torch_tpu.compile_step
+    def step():
+        o.zero_grad()
+        (p**2).sum().backward()
+        o.step()
+
+    step()
+    step()
+    loss = (p**3).sum()
+    step()
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        loss.backward()
+
+
+def test_a_gradient_that_is_set_to_none():
+    p = nn.Parameter(torch.ones(4, device="tpu"))
+    o = torch.optim.SGD([p], 0.25)
+    micro = torch_tpu.compile_step(lambda: (p * 1).sum().backward())
+    update = torch_tpu.compile_step(lambda: (o.step(), o.zero_grad()))
+    for i in range(3):
+        micro()
+        micro()
+        quietly(update)
+        assert first(p) == 1 - 0.5 * (i + 1) and p.grad is None
+
+
+def test_a_scaler_of_losses():
+    p = nn.Parameter(torch.ones(4, device="tpu"))
+    o, scaler = torch.optim.SGD([p], 0.25), torch.amp.GradScaler("tpu", init_scale=8.0)
+
+    @torch_tpu.compile_step
+    def step():
+        o.zero_grad()
+        scaler.scale(p.sum()).backward()
+        scaler.step(o)
+        scaler.update()
+
+    for i in range(3):
+        quietly(step)
+        assert first(p) == 1 - 0.25 * (i + 1)
+    assert "GradScaler" in next(iter(step.refused.values()))

@@ -15,7 +15,7 @@ from torch.utils._pytree import tree_flatten
 
 from .. import _C
 from . import stored
-from .program import Program
+from .program import Program, storage_of
 from .watch import Watch
 
 log = logging.getLogger("torch_tpu.compile")
@@ -59,6 +59,18 @@ def _loosely(key):
     )
 
 
+def _memory(flat):
+    """Which arguments lie in one memory, or are one tensor: part of what a program is for."""
+    tensors = [x for x in flat if isinstance(x, torch.Tensor)]
+    if len(tensors) < 2:
+        return ()
+    storages = list(map(storage_of, tensors))
+    if len(set(storages)) == len(storages):
+        return ()
+    objects = list(map(id, tensors))
+    return tuple((storages.index(s), x.storage_offset(), objects.index(id(x))) for s, x in zip(storages, tensors))
+
+
 class _Unfinished(NotImplementedError):
     again = True
 
@@ -92,10 +104,17 @@ class Step:
         else:
             flat = args
             key = tuple(map(_kind, args))
+        memory = _memory(flat)
+        if memory:
+            key = (*key, memory)
         known = self.known.get(key)
         if known:
             for at, (state, traced) in enumerate(known):
-                if state.check() and _C.first_changed(traced.watch.places) is None:
+                if (
+                    state.check()
+                    and _C.first_changed(traced.watch.places) is None
+                    and traced.shared_with(flat) == traced.shared
+                ):
                     if at:
                         self.known[key] = [known[at], *known[:at], *known[at + 1 :]]
                     try:
@@ -172,11 +191,13 @@ class Step:
         if any(torch.nn.parameter.is_lazy(x) for x in watch.tensors.values()):
             raise _Unfinished("parameters have no shapes yet")
         _counts_to_device(watch.optimizers)
-        name = stored.name_of(watch, flat, spec)
+        held = [*watch.tensors.values(), *(x for x in flat if isinstance(x, torch.Tensor))]
+        alone = len(set(map(storage_of, held))) == len(held)  # the digest does not tell who shares memory
+        name = stored.name_of(watch, flat, spec) if alone else None
         recipe = stored.load(name)
         if recipe is not None:
             log.info("%s comes from the cache: %s", self.__name__, why)
-            return Program(recipe, watch), lambda: None
+            return Program(recipe, watch, flat), lambda: None
         from .record import record
 
         log.info("%s is traced: %s", self.__name__, why)
@@ -185,7 +206,7 @@ class Step:
             unwatched = made.watch.unwatched(None if made.watch.doubts else codes)
             if unwatched is not None:
                 raise NotImplementedError(unwatched)
-            program = Program(made.recipe, made.watch, made.function)
+            program = Program(made.recipe, made.watch, flat, made.function)
         except BaseException:
             made.before.restore()
             raise

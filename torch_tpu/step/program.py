@@ -52,6 +52,14 @@ class Rate:
         return self.tensor
 
 
+def storage_of(x):
+    """What tells whether tensors share memory, or None."""
+    try:
+        return x.untyped_storage()._cdata or None
+    except (NotImplementedError, RuntimeError):
+        return None
+
+
 def begin(number, dtype, sizes, strides, device):
     """A filled tensor, made by the host and not by a program."""
     return torch.empty_strided(sizes, strides, dtype=getattr(torch, dtype)).fill_(number).to(device)
@@ -60,7 +68,7 @@ def begin(number, dtype, sizes, strides, device):
 class Program:
     """A step as one program. run(flat arguments) -> what the function returned."""
 
-    def __init__(self, recipe, watch, function=None):
+    def __init__(self, recipe, watch, flat, function=None):
         self.watch, self.once = watch, recipe.once
         self.tensors, self.optimizers = list(watch.tensors.values()), watch.optimizers
         for o, n, key, *how in recipe.begins:
@@ -69,6 +77,9 @@ class Program:
         self._operands(recipe)
         self._register(recipe, function or _function(recipe.code))
         self._places(recipe)
+        held = [*self.tensors, *(x for part in self.operands for x in part if isinstance(x, torch.Tensor))]
+        self.storages = {storage_of(x) for x in held} - {None}  # of what lives as long as the program
+        self.shared = self.shared_with(flat)
         self.results, self.returned = recipe.results, recipe.returned
         self.single = list(map(list, self.results)) == [["new", 0]] and self.returned.is_leaf()
 
@@ -146,7 +157,8 @@ class Program:
             name = f"the state of {type(o).__name__}"
             watch.note(ITEM, vars(o), "state", o.state, name)
             watch.note(LENGTH, o.state, None, len(o.state), name)
-            for state in o.state.values():
+            for p, state in o.state.items():
+                watch.note(ITEM, o.state, p, state, name)
                 watch.note(LENGTH, state, None, len(state), name)
                 for key, value in state.items():
                     if (id(state), key) not in bound:
@@ -156,6 +168,12 @@ class Program:
         for kind, *where in recipe.operands:
             if kind == "grad":
                 watch.note(ATTRIBUTE, self.tensors[where[0]], "grad", self.tensors[where[0]].grad, "a gradient")
+
+    def shared_with(self, flat):
+        """Which arguments lie in the memory of tensors that the step refers to."""
+        return [
+            (i, id(x)) for i, x in enumerate(flat) if isinstance(x, torch.Tensor) and storage_of(x) in self.storages
+        ]
 
     def run(self, flat):
         operands = tuple(map(list.copy, self.operands))  # of this call: others may run at the same time
@@ -169,6 +187,8 @@ class Program:
             new = torch.ops.torch_tpu.graph_call(self.handle, *operands)
         finally:
             torch._C._set_grad_enabled(grad)
+        # a graph that kept what was written may not be run
+        torch.autograd.graph.increment_version([x for x in operands[0] if not x.is_inference()])
         for container, key, k in self.bindings:
             if key is None:
                 container.grad = new[k]

@@ -24,7 +24,7 @@ from torch.utils._pytree import tree_flatten, tree_map_only, tree_unflatten
 from .. import _C
 from ..aot.trace import _lifted, _written
 from ..compile.program import root_of
-from .program import NAMES, Rate, Recipe
+from .program import NAMES, Rate, Recipe, storage_of
 from .watch import _PLAIN, ABSENT, ATTRIBUTE, CELL, ITEM, KEYS, LENGTH, Watch
 
 aten = torch.ops.aten
@@ -441,11 +441,40 @@ class Recording:
                 raise Refused("the step uses a tensor of another trace")
             if x.device.type != "tpu" and (x.dim() or node in writes):
                 raise Refused("the step uses a tensor on the CPU")
+        self._check_memory(record, writes)
+        lifted = {id(x) for x in record.tensors}
+        if any(grad is not None and p.grad is None and id(grad) in lifted for p, grad in self.before.grads):
+            raise Refused("the step reads a gradient and sets it to None")
         output = record.module.graph.output_node()
         for node in output.args[0]:
             root = root_of(node)
             if node.op == "placeholder" or (root.op == "placeholder" and root in writes):
                 raise Refused("the step returns a view of what it writes")
+
+    def _check_memory(self, record, writes):
+        """No two operands may share memory if one of them is written; and an argument that is a gradient or an
+        optimizer's state would be taken for it."""
+        given = {id(x) for x in self.flat if isinstance(x, torch.Tensor)}
+        kept = [grad for _, grad in self.before.grads]
+        kept += [x for _, states in self.before.states for state in states.values() for x in state.values()]
+        if any(id(x) in given for x in kept):
+            raise Refused("an argument is a gradient or an optimizer's state")
+        places = {}  # storage: [(first element, last, whether it is written)]
+        for node, x in zip(record.module.graph.find_nodes(op="placeholder"), record.tensors):
+            x = self.flat[self.arguments[id(x)]] if id(x) in self.arguments else x
+            if storage_of(x) is None or not x.numel():
+                continue
+            first = x.storage_offset()
+            last = first + sum((n - 1) * s for n, s in zip(x.shape, x.stride()))
+            places.setdefault(storage_of(x), []).append(
+                (first * x.element_size(), (last + 1) * x.element_size(), node in writes)
+            )
+        for shared in places.values():
+            ends = written_to = -1
+            for first, end, written in sorted(shared):
+                if first < (ends if written else written_to):
+                    raise Refused("the step writes a tensor that shares memory with another one")
+                ends, written_to = max(ends, end), max(written_to, end if written else -1)
 
     def _where(self):
         """{id of a tensor: the operand that it is}."""
@@ -590,6 +619,8 @@ def record(fn, flat, spec, more=()):
             except DependsOnGrads:
                 continue
             except Exception as e:  # the call that runs operator by operator says what is wrong with the step itself
+                if isinstance(e, LookupError):
+                    e = Refused("a parameter of an optimizer, or another thing, was not found among what it refers to")
                 reasons.append(str(e).split("\n")[0] or type(e).__name__)
                 if isinstance(e, ChangesPython):
                     raise

@@ -386,6 +386,9 @@ class Watch:
 
     def _object(self, x, name):
         """Of any class: its methods, and later its attributes."""
+        if isinstance(x, torch.amp.GradScaler) and x.is_enabled():
+            self._unwatched.append((name, type(x).__name__))
+            return
         held = getattr(x, "__dict__", None)
         whose = _origin_of_class(type(x))
         if whose is Origin.OWN:
