@@ -22,10 +22,11 @@ def gradients(fn, args):
 def test_values_and_gradients(causal, heads):
     shapes = (1, 2, 256, 64), (1, heads, 256, 64), (1, heads, 256, 64)
     args = [torch.randn(s, requires_grad=True) for s in shapes]
+    ours = [x.detach().to("tpu").requires_grad_() for x in args]
     options = {"is_causal": causal, "enable_gqa": heads == 1, "scale": 0.2}
-    assert takes(*args, **options)
+    assert takes(*ours, **options) and not takes(*args, **options)
     expected = gradients(functools.partial(SDPA, **options), args)
-    got = gradients(functools.partial(attention, **options), [x.detach().to("tpu").requires_grad_() for x in args])
+    got = gradients(functools.partial(attention, **options), ours)
     for a, b in zip(got, expected):
         torch.testing.assert_close(a.cpu(), b, rtol=2e-3, atol=2e-3)
 
@@ -57,16 +58,18 @@ def test_backward_compiles(width):
 
 
 def test_what_it_does_not_take():
-    q = torch.zeros(1, 2, 128, 64)
+    q = torch.zeros(1, 2, 128, 64, device="tpu")
     assert takes(q, q, q)
-    assert not takes(q, q, q, torch.zeros(128, 128)) and not takes(q, q, q, dropout_p=0.1)
+    assert not takes(q, q, q, torch.zeros(128, 128, device="tpu")) and not takes(q, q, q, dropout_p=0.1)
     assert (
         not takes(q[:, :, :100], q, q) and not takes(q.half(), q.half(), q.half()) and not takes(q, q[:, :1], q[:, :1])
     )
     assert not takes(q[:, :, :, :32], q[:, :, :, :32], q[:, :, :, :32]) and not takes(q, q, q[..., :32])
-    longer = torch.zeros(1, 2, 256, 64)
+    longer = torch.zeros(1, 2, 256, 64, device="tpu")
     assert takes(q, longer, longer) and not takes(q, longer, longer, is_causal=True)
     with sdpa_kernel(SDPBackend.MATH):
         assert not takes(q, q, q)
     with flash():
         assert SDPA(q[:, :, :100], q, q).shape == (1, 2, 100, 64)
+        named = SDPA(query=q, key=q, value=q)
+        torch.testing.assert_close(named, attention(query=q, key=q, value=q))

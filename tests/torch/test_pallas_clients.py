@@ -38,9 +38,12 @@ def test_paths(path, names):
     assert all(hasattr(module, n) for n in names)
 
 
-def test_hardware():
+def test_hardware(monkeypatch):
     from torch_tpu._internal.utils import hardware
     assert hardware.get_tpu_device_name().startswith("TPU") and hardware.get_tpu_topology() == "1x1"
+    monkeypatch.setattr(hardware._C, "device_count", lambda: 4)
+    with pytest.raises(NotImplementedError, match="get_tpu_topology of 4 devices"):
+        hardware.get_tpu_topology()
 
 
 def test_custom_jax_kernel():

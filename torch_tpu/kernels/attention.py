@@ -40,10 +40,13 @@ def _operator():
     return flash_attention
 
 
-def takes(q, k, v, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False) -> bool:
-    """Whether the kernel computes this: [batch, heads, length, width] of bfloat16 or float32, lengths multiples of 128,
+def takes(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False) -> bool:
+    """Whether the kernel computes this: tpu tensors [batch, heads, length, width] of bfloat16 or float32, lengths multiples of 128,
     widths 64 to 256, no mask but the causal one."""
+    q, k, v = query, key, value
     if any(type(x).__name__ == "DTensor" for x in (q, k, v)):  # torch knows no placements of its results
+        return False
+    if any(x.device.type != "tpu" for x in (q, k, v)):
         return False
     if attn_mask is not None or dropout_p or not torch.backends.cuda.flash_sdp_enabled():
         return False
@@ -61,8 +64,9 @@ def takes(q, k, v, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, e
     return bool(heads and lengths and not (is_causal and q.shape[2] != k.shape[2]))
 
 
-def attention(q, k, v, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False):
+def attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False):
     """F.scaled_dot_product_attention by the kernel, of what it takes."""
+    q, k, v = query, key, value
     if q.shape[1] != k.shape[1]:
         k, v = (x.repeat_interleave(q.shape[1] // x.shape[1], 1) for x in (k, v))
     return _operator()(q, k, v, bool(is_causal), float(q.shape[-1] ** -0.5 if scale is None else scale))
