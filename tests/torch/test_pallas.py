@@ -557,3 +557,16 @@ def test_a_list_and_what_is_left_out():
     assert x.grad.tolist() == [3, 3]
     op([x, x * 2], x * 5)[1].sum().backward()
     assert x.grad.tolist() == [8, 8]
+
+
+def test_calls_back_into_python():
+    def called(x: jax.Array) -> jax.Array:
+        return jax.pure_callback(lambda x: x, jax.ShapeDtypeStruct(x.shape, x.dtype), x)
+
+    def printed(x: jax.Array) -> jax.Array:
+        jax.debug.print("{}", x)
+        return x * 2
+
+    for fn in called, printed:
+        with torch_tpu.set_eager_mode("strict"), pytest.raises(pallas.KernelError, match="calls back into Python"):
+            pallas.jax_op(unique(), fn)(torch.ones(2, device="tpu"))

@@ -41,8 +41,8 @@ def _operator():
 
 
 def takes(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False) -> bool:
-    """Whether the kernel computes this: tpu tensors [batch, heads, length, width] of bfloat16 or float32, lengths multiples of 128,
-    widths 64 to 256, no mask but the causal one."""
+    """Whether the kernel computes this: tpu tensors [batch, heads, length, width] of bfloat16 or float32, lengths
+    multiples of 128, widths 64 to 256, no mask but the causal one."""
     q, k, v = query, key, value
     if any(type(x).__name__ == "DTensor" for x in (q, k, v)):  # torch knows no placements of its results
         return False
