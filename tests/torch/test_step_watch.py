@@ -7,6 +7,7 @@ import functools
 import os
 import queue
 import sys
+import threading
 import types
 import warnings
 import weakref
@@ -400,3 +401,49 @@ def test_a_scaler_of_losses():
         quietly(step)
         assert first(p) == 1 - 0.25 * (i + 1)
     assert "GradScaler" in next(iter(step.refused.values()))
+
+
+@pytest.mark.parametrize("kind", ["bound", "proxy", "view", "weak"])
+def test_what_leads_to_others(kind):
+    class Scale:
+        value = 1.0
+
+    def make():
+        table, held = {"s": 1.0}, Scale()
+        reached.append((table, held))
+        get, proxy, view, weak = table.get, types.MappingProxyType(table), table.values(), weakref.ref(held)
+        return {
+            "bound": lambda x: x * get("s"),
+            "proxy": lambda x: x * proxy["s"],
+            "view": lambda x: x * sum(view),
+            "weak": lambda x: x * weak().value,
+        }[kind], None
+
+    def change():
+        for table, held in reached:
+            table["s"] = held.value = 3.0
+
+    reached = []
+    same_as_eager(make, change)
+
+
+def test_an_optimizer_of_another_thread():
+    def make():
+        p = nn.Parameter(torch.ones(2, device="tpu"))
+        p.grad = torch.ones(2, device="tpu")
+        return torch.optim.SGD([p], 0.1)
+
+    def other():
+        try:
+            theirs.step()
+        except BaseException as e:
+            errors.append(e)
+
+    own, theirs, errors = make(), make(), []
+    from torch_tpu.step.record import _optimizers
+
+    with _optimizers([own], []):
+        thread = threading.Thread(target=other)
+        thread.start()
+        thread.join()
+    assert not errors

@@ -10,6 +10,7 @@ import contextlib
 import functools
 import random
 import sys
+import threading
 import types
 from collections import OrderedDict
 from unittest import mock
@@ -90,14 +91,16 @@ def _optimizers(optimizers, rates):
     marked."""
     from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
-    before = []
+    before, tracing = [], threading.get_ident()
 
     def put_back(*_):
-        while before:
+        while before and threading.get_ident() == tracing:
             group, key, value = before.pop()
             group[key] = value
 
     def prepare(o, args, kwargs):
+        if threading.get_ident() != tracing:  # hooks are everybody's
+            return
         if o not in optimizers:
             raise Refused("the step uses an optimizer that was not found among what it refers to")
         for group in o.param_groups:

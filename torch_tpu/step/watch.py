@@ -30,6 +30,7 @@ import re
 import sys
 import textwrap
 import types
+import weakref
 
 import torch
 from torch import nn
@@ -65,6 +66,10 @@ _STATEFUL = (
     array.array,
     random.Random,
     contextvars.ContextVar,
+    types.MappingProxyType,
+    collections.abc.MappingView,
+    weakref.ref,
+    *weakref.ProxyTypes,
 )
 _OF_NUMPY = {"ndarray", "memmap", "Generator", "RandomState"}
 _SLOTS = (types.MemberDescriptorType, types.GetSetDescriptorType)
@@ -373,7 +378,10 @@ class Watch:
             self._visit(x.__func__, name)
         elif isinstance(x, types.FunctionType):
             self._function(x, name)
-        elif not isinstance(x, types.BuiltinFunctionType):
+        elif isinstance(x, types.BuiltinFunctionType):  # also a method, as of a dict
+            if not isinstance(x.__self__, types.ModuleType):
+                self._visit(x.__self__, name)
+        else:
             of_numpy = type(x).__module__.partition(".")[0] == "numpy" and type(x).__name__ in _OF_NUMPY
             if of_numpy or (isinstance(x, _STATEFUL) and not isinstance(x, io.IOBase)):
                 self._unwatched.append((name, type(x).__name__))
