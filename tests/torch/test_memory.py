@@ -82,7 +82,9 @@ def limit(kind, mode):
     """What a step may take, in parts of what it takes on the CPU. 1.1 is the aim: where XLA's CPU client sees a whole
     step, it keeps GELU's erf for the backward, and copies of what goes through convolutions, which it computes channels
     last. The tiny transformer's peak on the CPU varies by a fifth from run to run."""
-    return {"strict": 1.1 if kind is not transformer else 1.3}.get(mode, 1.7 if kind is cnn else 1.25 if kind is gpt else 1.6)
+    if mode == "strict":
+        return 1.1
+    return {transformer: 1.6, gpt: 1.25, cnn: 1.7}[kind]
 
 
 @pytest.mark.strict("chooses modes")
