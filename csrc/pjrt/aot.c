@@ -49,17 +49,7 @@ void tt_aot_destroy(tt_aot *a) {
 }
 
 tt_code tt_aot_memory_get(tt_aot *a, tt_aot_memory *out, tt_error *err) {
-  tt_error local;
-  if (!err) err = &local;
-  PJRT_ARGS(PJRT_Executable_GetCompiledMemoryStats_Args, m, .executable = a->executable);
-  if (PJRT_CALL(a->plugin, PJRT_Executable_GetCompiledMemoryStats, &m, err)) return err->code;
-  *out = (tt_aot_memory){.code = m.generated_code_size_in_bytes,
-                         .argument = m.argument_size_in_bytes,
-                         .output = m.output_size_in_bytes,
-                         .alias = m.alias_size_in_bytes,
-                         .temporary = m.temp_size_in_bytes,
-                         .peak = m.peak_memory_in_bytes};
-  return TT_OK;
+  return tt_executable_memory(a->plugin, a->executable, out, err);
 }
 
 tt_code tt_aot_costs(tt_aot *a, void (*visit)(void *user, const char *name, size_t length, double value), void *user,

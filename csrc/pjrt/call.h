@@ -78,6 +78,8 @@ void tt_pjrt_begin(void); /* threads of a plugin are about to start: a child for
 
 /* Appends what the plugin serializes e to. */
 tt_code tt_executable_write(tt_plugin *p, PJRT_Executable *e, tt_buf *out, tt_error *err);
+/* What the plugin says of the memory that e takes. */
+tt_code tt_executable_memory(tt_plugin *p, PJRT_Executable *e, tt_aot_memory *out, tt_error *err);
 
 /* ---- starting ---- */
 const void *tt_options_with_own(const void *options, size_t *length);

@@ -23,15 +23,39 @@ struct tt_executable {
 static _Atomic int64_t live;
 int64_t tt_executables_live(void) { return atomic_load_explicit(&live, memory_order_relaxed); }
 
+/* What a loaded executable was made from; NULL with err. To be dropped. */
+static PJRT_Executable *executable_of(tt_plugin *p, PJRT_LoadedExecutable *loaded, tt_error *err) {
+  PJRT_ARGS(PJRT_LoadedExecutable_GetExecutable_Args, get, .loaded_executable = loaded);
+  return PJRT_CALL(p, PJRT_LoadedExecutable_GetExecutable, &get, err) ? NULL : get.executable;
+}
+
+static void drop(tt_plugin *p, PJRT_Executable *e) {
+  PJRT_ARGS(PJRT_Executable_Destroy_Args, destroy, .executable = e);
+  PJRT_DROP(p, PJRT_Executable_Destroy, &destroy);
+}
+
+tt_code tt_executable_memory(tt_plugin *p, PJRT_Executable *e, tt_aot_memory *out, tt_error *err) {
+  tt_error local;
+  if (!err) err = &local;
+  PJRT_ARGS(PJRT_Executable_GetCompiledMemoryStats_Args, m, .executable = e);
+  if (PJRT_CALL(p, PJRT_Executable_GetCompiledMemoryStats, &m, err)) return err->code;
+  *out = (tt_aot_memory){.code = m.generated_code_size_in_bytes,
+                         .argument = m.argument_size_in_bytes,
+                         .output = m.output_size_in_bytes,
+                         .alias = m.alias_size_in_bytes,
+                         .temporary = m.temp_size_in_bytes,
+                         .peak = m.peak_memory_in_bytes};
+  return TT_OK;
+}
+
 static int64_t temporary_bytes(tt_plugin *p, PJRT_LoadedExecutable *loaded) {
   tt_error ignored;
-  PJRT_ARGS(PJRT_LoadedExecutable_GetExecutable_Args, get, .loaded_executable = loaded);
-  if (PJRT_CALL(p, PJRT_LoadedExecutable_GetExecutable, &get, &ignored)) return 0;
-  PJRT_ARGS(PJRT_Executable_GetCompiledMemoryStats_Args, m, .executable = get.executable);
-  bool told = !PJRT_CALL(p, PJRT_Executable_GetCompiledMemoryStats, &m, &ignored);
-  PJRT_ARGS(PJRT_Executable_Destroy_Args, destroy, .executable = get.executable);
-  PJRT_DROP(p, PJRT_Executable_Destroy, &destroy);
-  return told ? m.temp_size_in_bytes : 0;
+  PJRT_Executable *e = executable_of(p, loaded, &ignored);
+  if (!e) return 0;
+  tt_aot_memory m = {0};
+  tt_executable_memory(p, e, &m, &ignored);
+  drop(p, e);
+  return m.temporary;
 }
 
 static tt_executable *adopt(tt_client *c, PJRT_LoadedExecutable *loaded, tt_error *err) {
@@ -78,11 +102,10 @@ tt_code tt_executable_serialize(tt_executable *e, tt_buf *out, tt_error *err) {
   tt_error local;
   if (!err) err = &local;
   tt_plugin *p = e->client->plugin;
-  PJRT_ARGS(PJRT_LoadedExecutable_GetExecutable_Args, get, .loaded_executable = e->loaded);
-  if (PJRT_CALL(p, PJRT_LoadedExecutable_GetExecutable, &get, err)) return err->code;
-  tt_code code = tt_executable_write(p, get.executable, out, err);
-  PJRT_ARGS(PJRT_Executable_Destroy_Args, destroy, .executable = get.executable);
-  PJRT_DROP(p, PJRT_Executable_Destroy, &destroy);
+  PJRT_Executable *made = executable_of(p, e->loaded, err);
+  if (!made) return err->code;
+  tt_code code = tt_executable_write(p, made, out, err);
+  drop(p, made);
   return code;
 }
 

@@ -27,6 +27,17 @@ static int is_same(PyObject *now, PyObject *before) {
   return plain ? PyObject_RichCompareBool(now, before, Py_EQ) : 0;
 }
 
+/* is_same of what a look-up gave, which is dropped; 0 where it failed because there is nothing, as the exception says. */
+static int is_got(PyObject *now, PyObject *value, PyObject *nothing) {
+  if (!now && PyErr_ExceptionMatches(nothing)) {
+    PyErr_Clear();
+    return 0;
+  }
+  int same = now ? is_same(now, value) : -1;
+  Py_XDECREF(now);
+  return same;
+}
+
 /* Whether a dict has these keys in this order. */
 static int has_keys(PyObject *dict, PyObject *keys) {
   if (!PyDict_Check(dict) || !PyTuple_Check(keys) || PyDict_GET_SIZE(dict) != PyTuple_GET_SIZE(keys)) return 0;
@@ -60,30 +71,14 @@ static int holds(PyObject *place) {
       }
       if (PySet_Check(in)) return PySet_Contains(in, key);
       if (Py_IS_TYPE(in, &PyDictProxy_Type)) {  /* of a class */
-        PyObject *now = PyObject_GetItem(in, key);
-        if (!now && PyErr_ExceptionMatches(PyExc_KeyError)) {
-          PyErr_Clear();
-          return 0;
-        }
-        int same = now ? is_same(now, value) : -1;
-        Py_XDECREF(now);
-        return same;
+        return is_got(PyObject_GetItem(in, key), value, PyExc_KeyError);
       }
       break;
     case LENGTH: {
       Py_ssize_t n = PyObject_Size(in);
       return n < 0 ? -1 : n == PyLong_AsSsize_t(value);
     }
-    case ATTRIBUTE: {
-      PyObject *now = PyObject_GetAttr(in, key);
-      if (!now && PyErr_ExceptionMatches(PyExc_AttributeError)) {
-        PyErr_Clear();
-        return 0;
-      }
-      int same = now ? is_same(now, value) : -1;
-      Py_XDECREF(now);
-      return same;
-    }
+    case ATTRIBUTE: return is_got(PyObject_GetAttr(in, key), value, PyExc_AttributeError);
     case TYPE: {
       PyObject *now = PyDict_Check(in) ? PyDict_GetItemWithError(in, key) : NULL;
       return !now && PyErr_Occurred() ? -1 : now && (PyObject *)Py_TYPE(now) == value;

@@ -7,7 +7,6 @@ it (--gloo writes it).
 
   python tests/dist/dtensor_suite.py [--match REGEX] [--every N] [--samples N] [--gloo] [--write
   docs/distributed_suite.md]"""
-import argparse
 import datetime
 import itertools
 import json
@@ -26,7 +25,7 @@ import torch.distributed as dist  # noqa: E402
 from torch.utils import _pytree as pytree  # noqa: E402
 
 from torch_tpu.conformance.ops import SPARE, database  # noqa: E402
-from torch_suite import put, reason, table  # noqa: E402
+from torch_suite import command_line, conclude, passed, reason  # noqa: E402
 
 KNOWN = pathlib.Path(__file__).with_suffix(".json")
 # ranks; for an operator (DTensor takes a minute to place one of batch norm); shardings of a sample that are tried
@@ -176,27 +175,16 @@ def run(chosen, device, samples):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--match", default="")
-    parser.add_argument("--every", type=int, default=1, help="only one of so many")
+    parser = command_line(__doc__.splitlines()[0])
     parser.add_argument("--samples", type=int, default=3, help="of each operator")
-    parser.add_argument("--gloo", action="store_true", help="find anew what passes with shards on the CPU")
-    parser.add_argument("--write", metavar="PAGE", help="write the table of what does not pass")
     args = parser.parse_args()
     chosen = [i for i, op in enumerate(op_db) if re.search(args.match, name_of(op)) and torch.float32 in op.dtypes]
     if args.gloo:
-        results = run(chosen, "cpu", args.samples)
-        KNOWN.write_text(
-            json.dumps(sorted(n for n, (outcome, _) in results.items() if outcome == "pass"), indent=0) + "\n"
-        )
+        KNOWN.write_text(json.dumps(passed(run(chosen, "cpu", args.samples)), indent=0) + "\n")
         return 0
     known = set(json.loads(KNOWN.read_text()))
-    results = run([i for i in chosen if name_of(op_db[i]) in known][::args.every], "tpu", args.samples)
-    passed = sum(outcome == "pass" for outcome, _ in results.values())
-    print(f"of {len(results)} operators that pass on DTensors of the CPU {passed} pass on tpu")
-    if args.write:
-        put(args.write, "dtensor", table(results))
-    return 0 if passed >= 0.98 * len(results) else 1
+    results = run([i for i in chosen if name_of(op_db[i]) in known][:: args.every], "tpu", args.samples)
+    return conclude(results, "operators that pass on DTensors of the CPU", args.write, "dtensor")
 
 
 if __name__ == "__main__":

@@ -119,26 +119,39 @@ def put(page, mark, text):
     path.write_text(f"{before}<!-- {mark} -->\n{text}<!-- /{mark} -->\n" + rest.split(f"<!-- /{mark} -->\n")[1])
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def command_line(description):
+    """A parser of what both suites are asked."""
+    parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--match", default="")
     parser.add_argument("--every", type=int, default=1, help="only one of so many")
     parser.add_argument("--gloo", action="store_true", help="find anew what passes on the CPU with Gloo, of all tests")
     parser.add_argument("--write", metavar="PAGE", help="write the table of what does not pass")
-    args = parser.parse_args()
+    return parser
+
+
+def passed(results):
+    """The names of those that pass, in order."""
+    return sorted(n for n, (outcome, _) in results.items() if outcome == "pass")
+
+
+def conclude(results, what, page, mark):
+    """Says how many of `what` pass, writes the table of a page if it is given; the exit status."""
+    good = len(passed(results))
+    print(f"of {len(results)} {what} {good} pass on tpu")
+    if page:
+        put(page, mark, table(results))
+    return 0 if good >= 0.98 * len(results) else 1
+
+
+def main():
+    args = command_line(__doc__.splitlines()[0]).parse_args()
     if args.gloo and BACKEND != "gloo":
         return subprocess.call([sys.executable, *sys.argv], env={**os.environ, "BACKEND": "gloo"})
     if args.gloo:
-        passed = sorted(n for n, (outcome, _) in run(names(args.match)).items() if outcome == "pass")
-        KNOWN.write_text(json.dumps(passed, indent=1) + "\n")
+        KNOWN.write_text(json.dumps(passed(run(names(args.match))), indent=1) + "\n")
         return 0
-    chosen = [n for n in json.loads(KNOWN.read_text()) if re.search(args.match, n)][::args.every]
-    results = run(chosen)
-    passed = sum(outcome == "pass" for outcome, _ in results.values())
-    print(f"of {len(results)} tests that pass on the CPU with Gloo {passed} pass on tpu")
-    if args.write:
-        put(args.write, "process groups", table(results))
-    return 0 if passed >= 0.98 * len(results) else 1
+    chosen = [n for n in json.loads(KNOWN.read_text()) if re.search(args.match, n)][:: args.every]
+    return conclude(run(chosen), "tests that pass on the CPU with Gloo", args.write, "process groups")
 
 
 if __name__ == "__main__":

@@ -3,8 +3,6 @@ and its programs come from our cache of executables (csrc/graph/disk.c). torch.c
 entries along; TORCHINDUCTOR_AUTOGRAD_CACHE=0 turns them off, TORCHINDUCTOR_CACHE_DIR says where they are."""
 
 import contextlib
-import functools
-import hashlib
 import logging
 import operator
 import pathlib
@@ -14,6 +12,7 @@ import torch
 from torch._functorch._aot_autograd.autograd_cache import BypassAOTAutogradCache
 from torch._inductor.output_code import OutputCode
 
+from .._internal.digest import sources
 from . import control
 from .parts import callable_of, levels
 from .program import described
@@ -124,13 +123,10 @@ def _without_inductors_backends():
     return mock.patch.multiple(codecache, **{k: v for k, v in nothing.items() if hasattr(codecache, k)})
 
 
-@functools.cache
 def _made_by():
     """A digest of what decides which graph an entry holds besides torch: the sources of this package's compiler."""
-    digest, ours = hashlib.sha256(), pathlib.Path(__file__).parent
-    for file in sorted([*ours.glob("*.py"), *ours.parent.glob("*.py")]):
-        digest.update(file.read_bytes())
-    return digest.hexdigest()
+    here = pathlib.Path(__file__).parent
+    return sources(here, here.parent)
 
 
 @contextlib.contextmanager

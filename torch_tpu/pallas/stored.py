@@ -16,12 +16,12 @@ import json
 import os
 import pathlib
 import sys
-import tempfile
 import types
 
 import torch
 
-from .. import _C
+from .._internal import entries
+from .._internal.digest import Doubt as _Doubt, code_of as _code, codes as _codes, sources
 
 FORMAT, MOST = 2, 2048
 
@@ -43,10 +43,6 @@ _CONFIG = {"jax_enable_x64": False, "jax_default_matmul_precision": None, "jax_n
            "jax_legacy_prng_key": "allow", "jax_random_seed_offset": 0}
 
 
-class _Doubt(Exception):
-    """Something that a digest does not tell."""
-
-
 # ---- code and values ----
 def _is_library(module):
     return (module or "").partition(".")[0] in _LIBRARIES
@@ -61,20 +57,6 @@ def _by_name(x):
     for part in name.split("."):
         found = getattr(found, part, None)
     return [module, name] if found is x else None
-
-
-def _codes(code):
-    yield code
-    for c in code.co_consts:
-        if isinstance(c, types.CodeType):
-            yield from _codes(c)
-
-
-def _code(code):
-    plain = [sorted(c, key=repr) if isinstance(c, frozenset) else c for c in code.co_consts]
-    constants = [_code(c) if isinstance(c, types.CodeType) else repr(c) for c in plain]
-    return [code.co_qualname, code.co_code.hex(), code.co_names, code.co_varnames, code.co_freevars, code.co_flags,
-            code.co_exceptiontable.hex(), constants]
 
 
 def _global(value, after, seen):
@@ -188,12 +170,10 @@ def _value(x, seen):
     raise _Doubt(x)
 
 
-@functools.cache
 def _ours():
     """Of our sources that decide what is traced."""
     here = pathlib.Path(__file__).parent
-    files = sorted([*here.glob("*.py"), *here.parent.joinpath("kernels").glob("*.py")])
-    return hashlib.sha256(b"".join(p.read_bytes() for p in files)).hexdigest()
+    return sources(here, here.parent / "kernels")
 
 
 def digest_of(name, fn, schema):
@@ -229,8 +209,7 @@ def _settings():
 
 # ---- files ----
 def _folder():
-    own = _C.cache_folder(False)
-    return os.path.join(own, "kernels") if own else None
+    return entries.folder("kernels")
 
 
 def _path(digest, call):
@@ -242,38 +221,18 @@ def _path(digest, call):
 
 def load(digest, call, read):
     """read(what save has kept for this kernel and call), or None; also where read raises."""
-    path = _path(digest, call)
-    if path is None:
-        return None
-    try:
-        with open(path) as f:
-            entry = json.load(f)
+    def checked(entry):
         if entry["call"] != call or entry["config"] != _settings() or _versions() not in (None, entry["jax"]):
-            return None
-        made = read(entry["value"])
-        os.utime(path)
-        return made
-    except (OSError, ValueError, TypeError, KeyError, AttributeError):
-        return None
+            raise ValueError("made by another JAX")
+        return read(entry["value"])
+
+    path = _path(digest, call)
+    return entries.load(path, checked) if path else None
 
 
 def save(digest, call, value):
     """Keeps value, of what JSON has; the least used entries go. Trouble is not the caller's."""
     path = _path(digest, call)
-    if path is None:
-        return
-    folder = os.path.dirname(path)
-    with contextlib.suppress(OSError, TypeError, ValueError):
-        text = json.dumps({"call": call, "jax": _versions(), "config": _settings(), "value": value})
-        os.makedirs(folder, mode=0o700, exist_ok=True)
-        fd, temporary = tempfile.mkstemp(dir=folder)
-        try:
-            with os.fdopen(fd, "w") as f:
-                f.write(text)
-            os.replace(temporary, path)
-        except OSError:
-            os.remove(temporary)
-            raise
-        kept = sorted((e.stat().st_mtime, e.path) for e in os.scandir(folder))
-        for _, old in kept[:max(0, len(kept) - MOST)]:
-            os.remove(old)
+    if path:
+        entry = lambda: {"call": call, "jax": _versions(), "config": _settings(), "value": value}  # noqa: E731
+        entries.save(path, entry, MOST)

@@ -14,7 +14,6 @@ import json
 import os
 import pathlib
 import sys
-import tempfile
 import types
 
 import torch
@@ -22,6 +21,8 @@ from torch import nn
 from torch.utils._pytree import treespec_dumps, treespec_loads
 
 from .. import _C
+from .._internal import entries
+from .._internal.digest import Doubt, code_of, codes
 from .._internal.places import is_users
 from .program import Recipe
 from .watch import _PLAIN, finders_of_modules, functions_of
@@ -29,29 +30,13 @@ from .watch import _PLAIN, finders_of_modules, functions_of
 FORMAT, MOST = 1, 512
 
 
-class _Doubt(Exception):
-    """Something that a digest does not tell."""
-
-
 # ---- names ----
 def _code(code):
     """What of a function's code decides what it does."""
-    if any(op == _IMPORT for op in code.co_code[::2]):
-        raise _Doubt(f"{code.co_qualname} imports")
-    constants = [
-        _code(c) if isinstance(c, types.CodeType) else repr(sorted(c, key=repr) if isinstance(c, frozenset) else c)
-        for c in code.co_consts
-    ]
-    return [
-        code.co_qualname,
-        code.co_code.hex(),
-        code.co_names,
-        code.co_varnames,
-        code.co_freevars,
-        code.co_cellvars,
-        code.co_flags,
-        constants,
-    ]
+    for part in codes(code):
+        if any(op == _IMPORT for op in part.co_code[::2]):
+            raise Doubt(f"{part.co_qualname} imports")
+    return code_of(code)
 
 
 def _class(cls):
@@ -60,9 +45,9 @@ def _class(cls):
 
 def _tensor(x):
     if type(x) not in (torch.Tensor, nn.Parameter):
-        raise _Doubt(f"a tensor of class {type(x).__name__}")
+        raise Doubt(f"a tensor of class {type(x).__name__}")
     if x._backward_hooks or (x.is_leaf and x.requires_grad and x._post_accumulate_grad_hooks):
-        raise _Doubt("a hook runs in backward")
+        raise Doubt("a hook runs in backward")
     return [str(x.dtype), list(x.shape), list(x.stride()), x.device.type, x.device.index, x.requires_grad, x.is_leaf]
 
 
@@ -103,7 +88,7 @@ def _value(x, depth=0):
         x, "__dict__"
     ):
         return _class(type(x))
-    raise _Doubt(f"an object of class {type(x).__qualname__}")
+    raise Doubt(f"an object of class {type(x).__qualname__}")
 
 
 def _settings():
@@ -162,7 +147,7 @@ def name_of(watch, flat, spec):
                 [(kind, name, _value(key), _value(value)) for kind, _, key, value, name in watch.places],
                 [_tensor(x) for x in watch.tensors.values()], [_code(fn.__code__) for fn in watch.functions]]
         text = json.dumps(seen)
-    except (_Doubt, TypeError, ValueError, OSError):
+    except (Doubt, TypeError, ValueError, OSError):
         return None
     return hashlib.sha256(text.encode()).hexdigest() + ".json"
 
@@ -195,34 +180,20 @@ def all_known(codes, watch):
 
 def known(watch):
     """The codes that a name tells of."""
-    found, todo = set(), [fn.__code__ for fn in watch.functions]
-    while todo:
-        code = todo.pop()
-        if code not in found:
-            found.add(code)
-            todo += [c for c in code.co_consts if isinstance(c, types.CodeType)]
-    return found
+    return {code for fn in watch.functions for code in codes(fn.__code__)}
 
 
 # ---- files ----
 def _folder():
-    root = _C.cache_folder(False)
-    return os.path.join(root, "steps") if root else None
+    return entries.folder("steps")
 
 
 def load(name):
     """The recipe of that name, or None."""
-    if name is None:
-        return None
-    path = os.path.join(_folder(), name)
-    try:
-        with open(path) as f:
-            held = json.load(f)
-        os.utime(path)
-        held["returned"] = treespec_loads(held["returned"])
-        return Recipe(**held)
-    except (OSError, ValueError, TypeError, KeyError):
-        return None
+    def read(held):
+        return Recipe(**{**held, "returned": treespec_loads(held["returned"])})
+
+    return entries.load(os.path.join(_folder(), name), read) if name else None
 
 
 def save(name, recipe):
@@ -235,14 +206,5 @@ def save(name, recipe):
     )
     if constant or held or recipe.code is None or recipe.no_grads or recipe.once:
         return
-    folder = _folder()
-    with contextlib.suppress(OSError, TypeError, ValueError, NotImplementedError):
-        text = json.dumps({**vars(recipe), "returned": treespec_dumps(recipe.returned)})
-        os.makedirs(folder, mode=0o700, exist_ok=True)
-        fd, path = tempfile.mkstemp(dir=folder)
-        with os.fdopen(fd, "w") as f:
-            f.write(text)
-        os.replace(path, os.path.join(folder, name))
-        kept = sorted((e.stat().st_mtime, e.path) for e in os.scandir(folder))
-        for _, old in kept[: max(0, len(kept) - MOST)]:
-            os.remove(old)
+    entry = lambda: {**vars(recipe), "returned": treespec_dumps(recipe.returned)}  # noqa: E731
+    entries.save(os.path.join(_folder(), name), entry, MOST)

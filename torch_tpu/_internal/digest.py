@@ -1,0 +1,34 @@
+"""What digests of code are made of: entries on disk are found by them."""
+import functools
+import hashlib
+import types
+
+
+class Doubt(Exception):
+    """Something that a digest does not tell."""
+
+
+def codes(code):
+    """A function's code and those of the functions in it."""
+    yield code
+    for c in code.co_consts:
+        if isinstance(c, types.CodeType):
+            yield from codes(c)
+
+
+def code_of(code):
+    """What of a function's code decides what it does, of what JSON has."""
+    plain = [sorted(c, key=repr) if isinstance(c, frozenset) else c for c in code.co_consts]
+    constants = [code_of(c) if isinstance(c, types.CodeType) else repr(c) for c in plain]
+    return [code.co_qualname, code.co_code.hex(), code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars,
+            code.co_flags, code.co_exceptiontable.hex(), constants]
+
+
+@functools.cache
+def sources(*folders):
+    """A digest of the Python files of folders, by their contents."""
+    digest = hashlib.sha256()
+    for folder in folders:
+        for file in sorted(folder.glob("*.py")):
+            digest.update(file.read_bytes())
+    return digest.hexdigest()
