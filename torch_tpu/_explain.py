@@ -2,6 +2,8 @@
 import collections
 import sys
 
+import torch
+
 from . import _C
 
 
@@ -54,6 +56,10 @@ def explain(file=None) -> None:
         f"from memory {c['cache_hits_memory']}, from disk {c['cache_hits_disk']}",
         file=file,
     )
+    names, counts = torch.ops.torch_tpu.attention_choices()
+    for name, n in zip(names, counts):
+        if n:
+            print(f"attention, {name}: {n} calls", file=file)
     f = _C.fuse_counters()
     for reason, n in f["windows"].items():
         if n:

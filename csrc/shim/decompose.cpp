@@ -326,7 +326,10 @@ static void go_past_autograd(c10::string_view name) { // for ever: the handle ta
         nullptr, "torch_tpu"));
 }
 
+void register_attention(); // attention.cpp
+
 void register_decompositions() {
+  register_attention();
   tt_set_decompose(decompose);
   static auto &defs = *new torch::Library(torch::Library::DEF, "torch_tpu", std::nullopt, __FILE__, __LINE__);
   defs.def("deliver(Tensor?[] results) -> ()");

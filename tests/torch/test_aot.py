@@ -86,16 +86,10 @@ def test_counts_of_a_decoder_layer_are_those_by_hand():
         + 2 * 2 * batch * heads * length * length * size
     )
     assert sum(cost.matrix.values()) == products
-    act, kv, hidden, scores = (
-        4 * tokens * width,
-        4 * tokens * groups * size,
-        4 * tokens * inner,
-        4 * batch * heads * length * length,
-    )
+    act, kv, hidden = 4 * tokens * width, 4 * tokens * groups * size, 4 * tokens * inner
     weights = 4 * (2 * width * width + 2 * width * groups * size + 3 * width * inner)
     by_hand = (weights + act + 4 * act + 2 * kv  # the first norm's sum of squares; q, k and v of what it normalizes
-               + act + kv + 3 * scores  # scores are written once, and read for the largest and for the sum of each row
-               + scores + kv + act  # and with v
+               + 3 * act + 2 * kv  # attention keeps no scores; a result is transposed
                + 3 * act + act  # the output projection with the residual; the second norm's sum of squares
                + 2 * act + 3 * hidden + hidden + 2 * act)  # up; gate with the product; down with the residual
     assert cost.bytes == pytest.approx(by_hand, rel=0.01)

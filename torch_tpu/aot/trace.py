@@ -81,6 +81,17 @@ def _counts_on_device():
         handle.remove()
 
 
+@contextlib.contextmanager
+def _for_tpu():
+    """Attention is what it is in programs for TPUs, unless somebody said otherwise."""
+    before = torch.ops.torch_tpu.attention_wants(0)
+    torch.ops.torch_tpu.attention_wants(before or 3)
+    try:
+        yield
+    finally:
+        torch.ops.torch_tpu.attention_wants(before)
+
+
 def _known_modules(fn):
     """{prefix of their names: module} of the modules that a function mentions, or is."""
     if isinstance(fn, torch.nn.Module):
@@ -132,7 +143,7 @@ def record(fn, args, meshes=()):
         with places.Noted():
             return call(*values)
 
-    with mode, _counts_on_device(), recording():
+    with mode, _counts_on_device(), recording(), _for_tpu():
         call(*flat)
         with fx_traceback.preserve_node_meta():
             graph = make_fx(placed, tracing_mode="real")(*flat)

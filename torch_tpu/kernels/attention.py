@@ -1,82 +1,121 @@
-"""Attention on TPUs by JAX's flash kernel, which keeps no scores: F.scaled_dot_product_attention within `with
-flash():`.
+"""F.scaled_dot_product_attention by a kernel that keeps no scores (flash.py): in programs for TPUs by itself, elsewhere
+within `with flash():`.
 
-It is taken where it can be (`takes`), unless torch.nn.attention.sdpa_kernel or torch.backends.cuda.enable_flash_sdp say
-otherwise. On the CPU the kernel is interpreted, which is slow: the context is for TPUs, and for programs for them. The
-backward computes the forward's row sums again."""
-import functools
+csrc/shim/attention.cpp decides which calls; others, and all where JAX is missing, are torch's plain form. Off, as on
+other devices, with torch.nn.attention.sdpa_kernel(SDPBackend.MATH) or torch.backends.cuda.enable_flash_sdp(False), or
+within `with flash(False):`. On the CPU the kernel is interpreted, which is slow: for tests."""
+import contextlib
+import warnings
+from typing import Optional
 
 import torch
-from torch.overrides import TorchFunctionMode
 
-from ..pallas import jax_op
-
-BLOCK = 128  # lengths are multiples of it
-
-
-@functools.cache
-def _operator():
-    @jax_op("torch_tpu_kernels::flash_attention")
-    def flash_attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool, scale: float) -> torch.Tensor:
-        from jax.experimental.pallas.ops.tpu import flash_attention as flash
-
-        rows = next(b for b in (512, 256, BLOCK) if q.shape[2] % b == 0)
-        columns = next(b for b in (512, 256, BLOCK) if k.shape[2] % b == 0)
-        sizes = flash.BlockSizes(
-            block_q=rows,
-            block_k_major=columns,
-            block_k=columns,
-            block_b=1,
-            block_q_major_dkv=rows,
-            block_k_major_dkv=columns,
-            block_k_dkv=columns,
-            block_q_dkv=rows,
-            block_k_major_dq=columns,
-            block_k_dq=columns,
-            block_q_dq=rows,
-        )
-        return flash.flash_attention(q, k, v, causal=causal, sm_scale=scale, block_sizes=sizes)
-
-    return flash_attention
+from ..kernels.text import Spec
+from ..pallas import signature
+from ..pallas.op import JaxKernel
 
 
-def takes(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False) -> bool:
-    """Whether the kernel computes this: tpu tensors [batch, heads, length, width] of bfloat16 or float32, lengths
-    multiples of 128, widths 64 to 256, no mask but the causal one."""
-    q, k, v = query, key, value
-    if any(type(x).__name__ == "DTensor" for x in (q, k, v)):  # torch knows no placements of its results
-        return False
-    if any(x.device.type != "tpu" for x in (q, k, v)):
-        return False
-    if attn_mask is not None or dropout_p or not torch.backends.cuda.flash_sdp_enabled():
-        return False
-    if any(x.dim() != 4 or x.dtype != q.dtype for x in (q, k, v)) or q.dtype not in (torch.bfloat16, torch.float32):
-        return False
-    if (
-        k.shape != v.shape
-        or q.shape[-1] != k.shape[-1]
-        or q.shape[-1] not in (64, 128, 256)
-        or q.shape[0] != k.shape[0]
-    ):
-        return False
-    heads = k.shape[1] and q.shape[1] % k.shape[1] == 0 if enable_gqa else q.shape[1] == k.shape[1]
-    lengths = q.shape[2] and k.shape[2] and q.shape[2] % BLOCK == 0 and k.shape[2] % BLOCK == 0
-    return bool(heads and lengths and not (is_causal and q.shape[2] != k.shape[2]))
+@contextlib.contextmanager
+def flash(enabled=True):
+    """Within it, on this thread, attention is the kernel wherever that takes the arguments; with False nowhere."""
+    before = torch.ops.torch_tpu.attention_wants(1 if enabled else 2)
+    try:
+        yield
+    finally:
+        torch.ops.torch_tpu.attention_wants(before)
 
 
-def attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False):
-    """F.scaled_dot_product_attention by the kernel, of what it takes."""
-    q, k, v = query, key, value
-    if q.shape[1] != k.shape[1]:
-        k, v = (x.repeat_interleave(q.shape[1] // x.shape[1], 1) for x in (k, v))
-    return _operator()(q, k, v, bool(is_causal), float(q.shape[-1] ** -0.5 if scale is None else scale))
+def choices() -> dict:
+    """How many calls for TPUs were the kernel and, by reason, torch's plain form: {"the flash kernel": 3, ...}."""
+    names, counts = torch.ops.torch_tpu.attention_choices()
+    return {n: c for n, c in zip(names, counts) if c}
 
 
-class flash(TorchFunctionMode):
-    """Within it F.scaled_dot_product_attention is the kernel where that takes its arguments."""
+def flash_forward(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    mask: Optional[torch.Tensor],
+    causal: bool,
+    scale: float,
+    precision: int,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    from torch_tpu.kernels.flash import forward
+    return forward(q, k, v, mask, causal, scale, precision)
 
-    def __torch_function__(self, func, types, args=(), kwargs=None):
-        kwargs = kwargs or {}
-        if func is torch.nn.functional.scaled_dot_product_attention and takes(*args, **kwargs):
-            return attention(*args, **kwargs)
-        return func(*args, **kwargs)
+
+def flash_backward(
+    gradient: torch.Tensor,
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    mask: Optional[torch.Tensor],
+    out: torch.Tensor,
+    logs: torch.Tensor,
+    causal: bool,
+    scale: float,
+    precision: int,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    from torch_tpu.kernels.flash import backward
+    return backward(gradient, q, k, v, mask, out, logs, causal, scale, precision)
+
+
+# ---- without JAX ----
+def _scores(q, k, mask, causal, scale):
+    """In float32; k with as many heads as q."""
+    s = q.float() @ k.float().mT * scale
+    if mask is not None:
+        s = s.masked_fill(~mask, float("-inf")) if mask.dtype == torch.bool else s + mask.float()
+    if causal:
+        s = s.masked_fill(torch.ones(s.shape[-2:], dtype=torch.bool, device=s.device).triu(1), float("-inf"))
+    return s
+
+
+def _shared(q, *xs):
+    return [x.repeat_interleave(q.shape[1] // x.shape[1], 1) for x in xs]
+
+
+def plain_forward(q, k, v, mask, causal, scale, precision):
+    k, v = _shared(q, k, v)
+    s = _scores(q, k, mask, causal, scale)
+    logs = s.logsumexp(3)
+    logs = logs.masked_fill(logs == float("-inf"), float("inf"))
+    return ((s - logs[..., None]).exp() @ v.float()).to(q.dtype), logs
+
+
+def plain_backward(gradient, q, k, v, mask, out, logs, causal, scale, precision):
+    g, groups = gradient.float(), k.shape[1]
+    k, v = _shared(q, k, v)
+    p = (_scores(q, k, mask, causal, scale) - logs[..., None]).exp()
+    s = p * (g @ v.float().mT - (g * out.float()).sum(3, keepdim=True)) * scale
+    dk, dv = (x.unflatten(1, (groups, -1)).sum(2).to(q.dtype) for x in (s.mT @ q.float(), p.mT @ g))
+    return (s @ k.float()).to(q.dtype), dk, dv
+
+
+class _Attention(JaxKernel):
+    """A kernel that is plain torch in a process without JAX, unless another has stored it."""
+
+    def __init__(self, fn, plain, returned):
+        sign = signature.of(fn.__name__, fn)
+        super().__init__(f"torch_tpu_kernels::{fn.__name__}", fn, sign, sign.schema, returned)
+        self._plain = plain
+
+    def _lower(self, *args, **kwargs):
+        try:
+            return super()._lower(*args, **kwargs)
+        except ImportError as e:
+            warnings.warn(f"attention keeps all scores: {e}", stacklevel=2)
+            return self._plain(*args, **kwargs)
+
+
+def _of_forward(args):
+    q, v = args[0], args[2]
+    return Spec(q.dtype, (*q.shape[:3], v.shape[3])), Spec(torch.float32, tuple(q.shape[:3]))
+
+
+def _of_backward(args):
+    return tuple(Spec(x.dtype, tuple(x.shape)) for x in args[1:4])
+
+
+FORWARD = _Attention(flash_forward, plain_forward, _of_forward)
+BACKWARD = _Attention(flash_backward, plain_backward, _of_backward)
