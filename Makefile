@@ -49,8 +49,9 @@ $(VENV)/.models: $(VENV)/.base requirements-models.txt
 	$(PIP) -r requirements-models.txt
 	touch $@
 
-$(VENV)/.test: $(VENV)/.base requirements-test.txt
+$(VENV)/.test: $(VENV)/.base requirements-test.txt requirements-kernels.txt
 	$(PIP) -r requirements-test.txt
+	$(PIP) --no-deps -r requirements-kernels.txt
 	touch $@
 
 # The core without torch, with injected faults, and the C tests: plain, and under a sanitizer.

@@ -110,6 +110,33 @@ def test_an_optimizer_step_reads_and_writes_each_state_once():
     assert count.Counter(made.text).cost.bytes == pytest.approx(7 * 4 * n, rel=0.01)
 
 
+def test_loops_that_jax_prints_count_as_often_as_they_run():
+    text = """module @tt {
+  func.func public @main(%arg0: tensor<8x8xf32>) -> (tensor<8x8xf32>) {
+    %c = stablehlo.constant dense<0> : tensor<i32>
+    %4:2 = stablehlo.while(%iterArg = %c, %iterArg_1 = %arg0) : tensor<i32>, tensor<8x8xf32>
+    cond {
+      %c_2 = stablehlo.constant dense<5> : tensor<i32>
+      %5 = stablehlo.compare LT, %iterArg, %c_2, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %5 : tensor<i1>
+    } do {
+      %6 = func.call @closed_call(%iterArg_1) : (tensor<8x8xf32>) -> tensor<8x8xf32>
+      %c_2 = stablehlo.constant dense<1> : tensor<i32>
+      %7 = stablehlo.add %iterArg, %c_2 : tensor<i32>
+      stablehlo.return %7, %6 : tensor<i32>, tensor<8x8xf32>
+    }
+    return %4#1 : tensor<8x8xf32>
+  }
+  func.func private @closed_call(%arg0: tensor<8x8xf32>) -> tensor<8x8xf32> {
+    %0 = stablehlo.dot_general %arg0, %arg0, contracting_dims = [1] x [0] : (tensor<8x8xf32>, tensor<8x8xf32>) -> \
+tensor<8x8xf32>
+    return %0 : tensor<8x8xf32>
+  }
+}
+"""
+    assert count.Counter(text).cost.matrix == {"f32": 5 * 2 * 8**3}
+
+
 def test_loops_count_as_often_as_they_run():
     text = """module @tt {
   func.func public @main(%arg0: tensor<8x8xf32>) -> (tensor<8x8xf32>) {

@@ -299,6 +299,24 @@ def test_derived_gradients_of_several_results():
     torch.testing.assert_close(results[1], results[0], rtol=1e-4, atol=1e-5)
 
 
+def test_kernels_are_told_of_the_chip_they_are_for():
+    from jax.experimental.pallas import tpu as pltpu
+    from jax.extend import backend
+    seen = []
+
+    def asks(x: jax.Array) -> jax.Array:
+        kind = backend.get_default_device().device_kind
+        seen.append((kind, pltpu.get_tpu_info().vmem_capacity_bytes >> 20, str(pltpu.get_tpu_info().chip_version)))
+        return x + 1
+
+    op = pallas.jax_op(unique(), asks)
+    for topology in TOPOLOGIES:
+        aot.compile(lambda x: op(x), (torch.zeros(8),), topology=topology)
+    assert seen[1:] == [("TPU v5 lite", 128, "v5e"), ("TPU v6 lite", 128, "v6e"), ("TPU7x", 64, "7x")]
+    assert op(torch.zeros(1, device="tpu")).item() == 1 and seen[-1][0] == "cpu"
+    assert backend.get_default_device().platform == "cpu"
+
+
 # ---- without JAX ----
 PROGRAM = """
     import sys

@@ -25,6 +25,7 @@ import re
 from .. import _C
 from . import count, estimate as _estimate, sharded as _sharded, trace
 from .sharded import mesh, shard
+from .._internal.utils.hardware import made_for
 from .topology import CHIPS, GIB, Topology, libtpu, topology as _topology
 from .trace import fake
 
@@ -131,7 +132,8 @@ def compile(fn, args=(), *, topology, mesh=None, options=None):
     devices = _sharded.world_size()
     if devices > len(where.devices):
         raise ValueError(f"the world has {devices} ranks, and {where.name} only {len(where.devices)} devices")
-    traced = trace.lower(trace.record(fn, tuple(args), [mesh] if mesh is not None else []))
+    with made_for(where.kind):
+        traced = trace.lower(trace.record(fn, tuple(args), [mesh] if mesh is not None else []))
     text = ",".join(f"{k}={str(v).lower() if isinstance(v, bool) else v}" for k, v in (options or {}).items())
     try:
         handle = _C.aot_compile(libtpu(), where.name, traced.text, devices, text or None)

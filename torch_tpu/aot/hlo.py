@@ -1,5 +1,5 @@
-"""StableHLO text as data: functions, regions and operations, in the forms that our printer writes
-(csrc/hlo/module.c)."""
+"""StableHLO text as data: functions, regions and operations, in the forms that our printer writes (csrc/hlo/module.c),
+and those of loops and reductions that JAX's writes in kernels."""
 import dataclasses
 import functools
 import re
@@ -87,9 +87,26 @@ def _region(lines, parameters):
             region.parameters = _parameters(line)
         elif re.match(r"(stablehlo\.|func\.)?return\b", line):
             region.returned = _VALUE.findall(line)
+        elif line == "cond {" or re.match(r"reducer\(.*\{$", line):
+            _take_regions(region.ops[-1], line, lines)
         elif line:
             region.ops.append(_op(line, lines))
     raise ValueError("the text of a program ends within a region")
+
+
+_CARRIED = re.compile(r"(%\w+) = (%\w+)")
+
+
+def _take_regions(op, line, lines):
+    """The regions that JAX prints behind an operation: "cond {", "} do {" of a loop; "reducer(...) {"."""
+    carried = _CARRIED.findall(op.text.partition("while(")[2])
+    if carried:
+        kinds = _TYPE.findall(op.text)
+        op.operands, op.types = [v for _, v in carried], kinds[: len(op.results)] + kinds
+    parameters = {name: parse_type(kind) for (name, _), kind in zip(carried, op.types[len(op.results) :])}
+    while line.endswith("{"):
+        region, line = _region(lines, parameters or _parameters(line))
+        op.regions.append(region)
 
 
 def _op(line, lines):

@@ -7,6 +7,7 @@ import inspect
 
 import torch
 
+from .._internal.utils.hardware import get_tpu_device_name
 from ..kernels.op import Kernel, specs_of, tensors_of
 from ..kernels.text import Spec, parse
 from . import signature, stored, trace
@@ -73,7 +74,7 @@ class JaxKernel(Kernel):
 
     def _text(self, platform, args):
         specs = specs_of(args)
-        call = platform + self._call(args, specs)
+        call = (platform if platform == "cpu" else get_tpu_device_name()) + self._call(args, specs)
         return self._kept(call, lambda: trace.text(self.name, self.fn, self.bound(args), specs, platform), parse)
 
     def _kept(self, call, made, read):

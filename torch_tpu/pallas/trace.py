@@ -13,7 +13,7 @@ import traceback
 
 import torch
 
-from .._internal.utils.hardware import CPU_STANDS_FOR
+from .._internal.utils.hardware import CPU_STANDS_FOR, get_tpu_device_name
 from ..kernels.text import DTYPES, Spec
 from .signature import place
 
@@ -38,14 +38,31 @@ def jax_for(name):
     return jax
 
 
+class _Chip:
+    """What libraries of kernels ask of JAX's default device, as which a program's TPU is."""
+
+    def __init__(self, kind):
+        self.platform, self.device_kind, self.id, self.process_index = "tpu", kind, 0, 0
+
+
 @functools.cache
-def _know_a_chip():
-    """Kernels that ask JAX for the sizes of its TPU (pipelines do) are told those of a chip: JAX's own device is the
-    CPU."""
+def _contexts(jax):
+    """Kernels that ask JAX for its device, or for its TPU's sizes, are told of the chip that they are made for: JAX's
+    own device is the CPU. Once for a process; which chip is a part of JAX's own keys."""
+    chip = jax.make_user_context(None)
     with contextlib.suppress(ImportError, AttributeError):  # no public interface
         from jax._src.pallas.mosaic import tpu_info
-        chip = tpu_info.get_tpu_info_for_chip(tpu_info.chip_version_from_device_kind(CPU_STANDS_FOR), 1)
-        tpu_info.registry.setdefault("cpu", lambda: chip)
+
+        def sizes():
+            return tpu_info.get_tpu_info_for_chip(
+                tpu_info.chip_version_from_device_kind(chip.value or CPU_STANDS_FOR), 1
+            )
+
+        tpu_info.registry["cpu"] = sizes
+    from jax.extend import backend
+    device = backend.get_default_device
+    backend.get_default_device = functools.wraps(device)(lambda: _Chip(chip.value) if chip.value else device())
+    return chip
 
 
 def numpy_dtype(dtype):
@@ -72,8 +89,8 @@ def structs(name, jax, specs):
 
 @contextlib.contextmanager
 def _settings(jax, specs, platform):
-    _know_a_chip()
     with contextlib.ExitStack() as stack:
+        stack.enter_context(_contexts(jax)(get_tpu_device_name() if platform == "tpu" else None))
         if any(s.dtype in _NARROW_ONLY for s in specs):
             stack.enter_context(jax.enable_x64(True))
         if platform == "cpu":
