@@ -11,6 +11,7 @@
 #include "pjrt/pjrt.h"
 #include "python/python.h"
 #include "dist/dist.h"
+#include "tt_custom_call.h"
 #include "shim/shim.h"
 
 static PyObject *lazy_init_fn;
@@ -511,6 +512,19 @@ static PyObject *foreign_register(PyObject *self, PyObject *args) {
   Py_RETURN_NONE;
 }
 
+/* custom_call_register(target, address): the XLA_FFI_Handler at the address is what custom calls of target run */
+static PyObject *custom_call_register(PyObject *self, PyObject *args) {
+  (void)self;
+  const char *target;
+  unsigned long long address;
+  tt_error err = {0};
+  if (!PyArg_ParseTuple(args, "sK", &target, &address)) return NULL;
+  tt_client *c = client();
+  if (!c) return NULL;
+  if (tt_custom_call_register(c, target, (void *)(uintptr_t)address, &err)) return raise_error(&err);
+  Py_RETURN_NONE;
+}
+
 /* lowers_for_tpu() -> whether programs that this thread makes now are for a TPU */
 static PyObject *lowers_for_tpu(PyObject *self, PyObject *none) {
   (void)self, (void)none;
@@ -618,6 +632,8 @@ static PyMethodDef methods[] = {
     {"graph_register", graph_register, METH_VARARGS, "graph_register(fn, outputs) -> handle for torch_tpu::graph_call"},
     {"show_programs", show_programs, METH_VARARGS,
      "show_programs(only, for_tpu=False): keep the texts of this thread's programs; only: compile nothing"},
+    {"custom_call_register", custom_call_register, METH_VARARGS,
+     "custom_call_register(target, address): an XLA_FFI_Handler for custom calls on the CPU"},
     {"foreign_register", foreign_register, METH_VARARGS,
      "foreign_register(key, entry, text): functions in StableHLO, of which torch_tpu::foreign(args, key) calls entry"},
     {"lowers_for_tpu", lowers_for_tpu, METH_NOARGS, "whether programs that this thread makes now are for a TPU"},

@@ -97,7 +97,7 @@ def test_no_logits_are_kept():
 
 def test_what_is_refused():
     x, w = torch.zeros(8, 128, device="tpu"), torch.zeros(128, 2, 256, device="tpu")
-    with pytest.raises(ValueError, match="expected an activation of swish, gelu, relu, sigmoid, tanh, or None, got 'x'"):
+    with pytest.raises(ValueError, match="expected an activation of swish, gelu, .* or None, got 'x'"):
         tk.gated_linear_unit(x, w, activation="x")
     with pytest.raises(torch_tpu.pallas.KernelError, match="tokamax::dot_product_attention"):
         tk.dot_product_attention(x, x, x)

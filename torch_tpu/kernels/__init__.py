@@ -1,12 +1,14 @@
 """Kernels in StableHLO as torch operators: docs/kernels.md."""
+import ctypes
 import os
 
 import torch
 
+from .. import _C
 from .op import Kernel, check, key_of, specs_of
 from .text import Function, Spec, TextError, parse, spec_of
 
-__all__ = ["Function", "Kernel", "Spec", "TextError", "parse", "stablehlo_op"]
+__all__ = ["Function", "Kernel", "Spec", "TextError", "custom_call", "parse", "stablehlo_op"]
 
 
 def _read(source):
@@ -15,6 +17,25 @@ def _read(source):
         with open(source) as f:
             return f.read()
     return source
+
+
+def custom_call(target, function):
+    """A function in C as what `stablehlo.custom_call @target(...) {api_version = 4 : i32}` runs on the CPU, for ever.
+
+    function: an XLA_FFI_Handler (xla/ffi/api/c_api.h): a function of ctypes, or a capsule. Before programs
+    that call it run, in each process. The first of a name holds. Raises NotImplementedError where the device is
+    no CPU, or its plugin has no FFI extension. examples/custom_call.c is one."""
+    if type(function).__name__ == "PyCapsule":
+        get = ctypes.pythonapi.PyCapsule_GetPointer
+        get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+        name = ctypes.pythonapi.PyCapsule_GetName
+        name.restype, name.argtypes = ctypes.c_char_p, [ctypes.py_object]
+        function = get(function, name(function))
+    elif isinstance(function, ctypes._CFuncPtr):
+        function = ctypes.cast(function, ctypes.c_void_p).value
+    else:
+        raise TypeError(f"{target}: expected a function of ctypes or a capsule, got {type(function).__name__}")
+    _C.custom_call_register(target, function)
 
 
 def stablehlo_op(name, source, *, schema=None, entry=None) -> Kernel:
