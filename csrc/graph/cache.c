@@ -1,7 +1,9 @@
 /* cache.c: program text to executable: memory, then disk, then the compiler.
  *
  * The key is a digest of everything that decides the machine code: the text, the plugin's build, the compile options
- * and the CPU's features. Threads that want the same program wait for the first one; others compile at the same time.
+ * and the kind of device: of a CPU its features, else the kind's name, which topologies know of machines that are not
+ * here, so what is compiled for those lies where they look for it (tt_cache_fill). Threads that want the same program
+ * wait for the first one; others compile at the same time.
  */
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -30,7 +32,7 @@ static struct entry *buckets[BUCKETS];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t made = PTHREAD_COND_INITIALIZER;
 
-/* What code for the host's CPU depends on; code for other devices does not, but a miss there costs only a compile. */
+/* What code for the host's CPU depends on. */
 static tt_digest cpu_features(tt_digest d) {
 #if defined(__x86_64__)
   unsigned r[4];
@@ -47,17 +49,31 @@ static tt_digest cpu_features(tt_digest d) {
   return d;
 }
 
-static tt_digest key_of(tt_client *c, const char *text, size_t length) {
+static tt_digest key_of(tt_process p, const char *text, size_t length) {
   static const char format[] = "torch_tpu executable 1";
-  size_t n;
   tt_digest d = {{0, 0}};
-  const char *build = tt_plugin_build(tt_client_plugin(c));
-  const void *options = tt_compile_options(c, &n);
   d = tt_digest_bytes(d, format, sizeof format);
-  d = tt_digest_bytes(d, build, strlen(build));
-  d = tt_digest_bytes(d, options, n);
-  d = cpu_features(d);
+  d = tt_digest_bytes(d, p.build, strlen(p.build));
+  d = tt_digest_bytes(d, p.options, p.length);
+  d = p.kind ? tt_digest_bytes(d, p.kind, strlen(p.kind)) : cpu_features(d);
   return tt_digest_bytes(d, text, length);
+}
+
+tt_digest tt_cache_key(tt_client *c, const char *text, size_t length) {
+  return key_of(tt_client_process(c), text, length);
+}
+
+tt_code tt_cache_fill(tt_aot *a, const char *text, size_t length, tt_digest *key, tt_error *err) {
+  tt_error local;
+  if (!err) err = &local;
+  if (!tt_disk_folder(false) && !tt_disk_folder(true))
+    return tt_fail(err, TT_FAILED_PRECONDITION, "", "there is no cache folder to fill: see TORCH_TPU_CACHE_DIR");
+  tt_buf data = {0};
+  *key = key_of(tt_aot_process(a), text, length);
+  tt_code code = tt_aot_serialize(a, &data, err);
+  if (!code) tt_disk_write(*key, data.data, data.length);
+  tt_buf_deinit(&data);
+  return code;
 }
 
 static tt_executable *from_disk(tt_client *c, tt_digest key) {
@@ -144,7 +160,7 @@ tt_executable *tt_cache_get(tt_client *c, const char *text, size_t length, tt_er
     if (shown.only) return tt_fail(err, TT_ABORTED, "", "the program was asked for, not its result"), NULL;
   }
   if (tt_fork_check(err)) return NULL; /* the lock may be held here for ever by a thread of the parent */
-  tt_digest key = key_of(c, text, length);
+  tt_digest key = tt_cache_key(c, text, length);
   pthread_mutex_lock(&lock);
   struct entry **at;
   while ((at = find(c, key)), *at && !(*at)->executable) pthread_cond_wait(&made, &lock);

@@ -1,12 +1,15 @@
 /* aot.c: programs compiled ahead of time, for a topology instead of a client, and what the compiler tells of them.
  *
  * Such a program cannot run here. Where the machine is, the same bytes load as any cached executable does. */
+#include <stdio.h>
 #include <string.h>
 #include "pjrt/topology.h"
 
 struct tt_aot {
   tt_plugin *plugin;
   PJRT_Executable *executable;
+  tt_buf options; /* it was compiled with */
+  char kind[64];  /* of the devices it is for */
 };
 
 tt_aot *tt_aot_compile(tt_topology *t, const char *text, size_t length, int devices, const char *options,
@@ -27,14 +30,18 @@ tt_aot *tt_aot_compile(tt_topology *t, const char *text, size_t length, int devi
                           .format = "mlir", .format_size = 4};
   PJRT_ARGS(PJRT_Compile_Args, args, .topology = t->topology, .program = &program, .compile_options = written.data,
             .compile_options_size = written.length);
-  tt_code code = PJRT_CALL(t->plugin, PJRT_Compile, &args, err);
-  tt_buf_deinit(&written);
-  if (code) return NULL;
+  tt_topology_device first;
+  if (tt_topology_device_get(t, 0, &first, err) || PJRT_CALL(t->plugin, PJRT_Compile, &args, err)) {
+    tt_buf_deinit(&written);
+    return NULL;
+  }
   tt_aot *a = tt_alloc(sizeof *a);
   if (a) {
-    *a = (tt_aot){t->plugin, args.executable};
+    *a = (tt_aot){t->plugin, args.executable, written, {0}};
+    snprintf(a->kind, sizeof a->kind, "%s", first.kind);
     return a;
   }
+  tt_buf_deinit(&written);
   PJRT_ARGS(PJRT_Executable_Destroy_Args, destroy, .executable = args.executable);
   PJRT_DROP(t->plugin, PJRT_Executable_Destroy, &destroy);
   tt_no_memory(err, sizeof *a);
@@ -45,7 +52,12 @@ void tt_aot_destroy(tt_aot *a) {
   if (!a) return;
   PJRT_ARGS(PJRT_Executable_Destroy_Args, destroy, .executable = a->executable);
   PJRT_DROP(a->plugin, PJRT_Executable_Destroy, &destroy);
+  tt_buf_deinit(&a->options);
   tt_free(a);
+}
+
+tt_process tt_aot_process(const tt_aot *a) {
+  return (tt_process){tt_plugin_build(a->plugin), a->kind, a->options.data, a->options.length};
 }
 
 tt_code tt_aot_memory_get(tt_aot *a, tt_aot_memory *out, tt_error *err) {

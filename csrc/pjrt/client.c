@@ -130,6 +130,11 @@ const void *tt_compile_options(tt_client *c, size_t *length) {
   *length = c->options_length;
   return tt_options_with_own(c->options, length);
 }
+tt_process tt_client_process(tt_client *c) {
+  tt_process p = {.build = tt_plugin_build(c->plugin), .kind = c->is_cpu ? NULL : c->kinds[0]};
+  p.options = tt_compile_options(c, &p.length);
+  return p;
+}
 
 void tt_client_device_memory(const tt_client *c, int device, int64_t *limit, int64_t *in_use) {
   tt_error ignored;

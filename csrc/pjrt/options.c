@@ -90,7 +90,8 @@ tt_code tt_options_write(bool is_cpu, tt_buf *b, tt_error *err) {
 }
 
 tt_code tt_options_for(int replicas, const char *list, tt_buf *b, tt_error *err) {
-  put_build(b, replicas);
+  if (replicas > 1) put_build(b, replicas);
+  else if (tt_options_write(false, b, err)) return err->code;
   tt_code code = put_overrides(b, list, "options", err);
   return code ? code : b->failed ? tt_no_memory(err, b->length) : TT_OK;
 }

@@ -51,6 +51,13 @@ const void *tt_compile_options(tt_client *c, size_t *length);
  * those before. What cannot be read is the caller's to refuse. */
 const char *tt_options_own(const char *list);
 bool tt_options_owned(void); /* whether there are any */
+/* What decides, besides its text, which code a program becomes: borrowed from whom it is of. */
+typedef struct tt_process {
+  const char *build, *kind; /* of the plugin, and of its devices; NULL: this host's CPU */
+  const void *options;
+  size_t length; /* of the options */
+} tt_process;
+tt_process tt_client_process(tt_client *c); /* until this thread's options change */
 tt_code tt_executable_serialize(tt_executable *e, tt_buf *out, tt_error *err);
 tt_executable *tt_executable_deserialize(tt_client *c, const void *data, size_t length, tt_error *err); /* new */
 void tt_executable_release(tt_executable *e);
@@ -85,6 +92,7 @@ typedef struct tt_aot tt_aot; /* any thread */
 tt_aot *tt_aot_compile(tt_topology *t, const char *text, size_t length, int devices, const char *options,
                        tt_error *err);
 void tt_aot_destroy(tt_aot *a);
+tt_process tt_aot_process(const tt_aot *a); /* that can load it */
 /* Bytes of one device's memory, by what they hold. alias: of arguments that results take over; peak: the most at one
  * time, arguments and results with it, 0 where the plugin does not say. */
 typedef struct tt_aot_memory { int64_t code, argument, output, alias, temporary, peak; } tt_aot_memory;

@@ -1,6 +1,6 @@
 /* aot.c: what torch_tpu.aot asks of a topology and of the programs compiled for one. */
 #include "python/python.h"
-#include "pjrt/pjrt.h"
+#include "graph/cache.h"
 
 /* Topologies are kept: hundreds of programs are checked against the same one. Under the GIL. */
 static struct known {
@@ -119,4 +119,20 @@ PyObject *aot_optimized(PyObject *self, PyObject *capsule) {
     result = Py_BuildValue("(y#s)", bytes.data, (Py_ssize_t)bytes.length, format);
   tt_buf_deinit(&bytes);
   return result ? result : raise_error(&err);
+}
+
+PyObject *aot_fill(PyObject *self, PyObject *args) {
+  (void)self;
+  PyObject *capsule;
+  const char *text;
+  Py_ssize_t length;
+  if (!PyArg_ParseTuple(args, "Os#", &capsule, &text, &length)) return NULL;
+  tt_aot *a = PyCapsule_GetPointer(capsule, AOT);
+  tt_error err = {0};
+  tt_digest key;
+  tt_code code = TT_OK;
+  if (!a) return NULL;
+  Py_BEGIN_ALLOW_THREADS code = tt_cache_fill(a, text, (size_t)length, &key, &err);
+  Py_END_ALLOW_THREADS if (code) return raise_error(&err);
+  return digest_text(key);
 }

@@ -300,6 +300,35 @@ static PyObject *cache_folder(PyObject *self, PyObject *arg) {
   return folder ? PyUnicode_DecodeFSDefault(folder) : Py_NewRef(Py_None);
 }
 
+PyObject *digest_text(tt_digest d) {
+  char text[33];
+  snprintf(text, sizeof text, "%016llx%016llx", (unsigned long long)d.h[0], (unsigned long long)d.h[1]);
+  return PyUnicode_FromString(text);
+}
+
+static PyObject *cache_key(PyObject *self, PyObject *arg) {
+  (void)self;
+  tt_client *c = client();
+  Py_ssize_t length;
+  const char *text = c ? PyUnicode_AsUTF8AndSize(arg, &length) : NULL;
+  return text ? digest_text(tt_cache_key(c, text, (size_t)length)) : NULL;
+}
+
+/* cache_bring(text): compiles it, where it is not in the cache yet, without running it */
+static PyObject *cache_bring(PyObject *self, PyObject *arg) {
+  (void)self;
+  tt_client *c = client();
+  Py_ssize_t length;
+  const char *text = c ? PyUnicode_AsUTF8AndSize(arg, &length) : NULL;
+  if (!text) return NULL;
+  tt_error err = {0};
+  tt_executable *e;
+  Py_BEGIN_ALLOW_THREADS e = tt_cache_get(c, text, (size_t)length, &err);
+  tt_cache_drop(e);
+  Py_END_ALLOW_THREADS if (!e) return raise_error(&err);
+  Py_RETURN_NONE;
+}
+
 static PyObject *cache_check(PyObject *self, PyObject *arg) {
   (void)self;
   PyObject *path;
@@ -532,11 +561,12 @@ static PyObject *lowers_for_tpu(PyObject *self, PyObject *none) {
   return c ? PyBool_FromLong(tt_client_lowers_for_tpu(c)) : NULL;
 }
 
-/* mark_absent(address): the tensor there has contents that are elsewhere: no program that reads it can run */
+/* mark_absent(address): the tensor there, if nothing was ever written to it, has contents that are elsewhere: no
+ * program that reads it can run, until it is written */
 static PyObject *mark_absent(PyObject *self, PyObject *arg) {
   (void)self;
   tt_storage *s = tt_storage_from_address(PyLong_AsVoidPtr(arg));
-  if (s) tt_storage_mark_absent(s);
+  if (s && tt_storage_undefined(s)) tt_storage_mark_absent(s);
   if (PyErr_Occurred()) return NULL;
   Py_RETURN_NONE;
 }
@@ -618,6 +648,8 @@ static PyMethodDef methods[] = {
     {"compiles", compiles, METH_NOARGS,
      "[(operator, parts of its key, place, milliseconds)] of what was compiled, in order"},
     {"cache_folder", cache_folder, METH_O, "cache_folder(shared) -> path or None"},
+    {"cache_key", cache_key, METH_O, "cache_key(text) -> the name under which this process looks for a program"},
+    {"cache_bring", cache_bring, METH_O, "cache_bring(text): it is in the cache afterwards"},
     {"cache_check", cache_check, METH_O,
      "cache_check(path): whether the file is a whole entry of the cache under its own name"},
     {"fuse_wait", fuse_wait, METH_O,
@@ -655,6 +687,8 @@ static PyMethodDef methods[] = {
     {"aot_memory", aot_memory, METH_O, "aot_memory(compiled) -> {kind: bytes of one device}"},
     {"aot_costs", aot_costs, METH_O, "aot_costs(compiled) -> {name: number}, as the plugin tells"},
     {"aot_serialize", aot_serialize, METH_O, "aot_serialize(compiled) -> bytes"},
+    {"aot_fill", aot_fill, METH_VARARGS,
+     "aot_fill(compiled, text) -> name: puts it where a process on such a machine looks for the program text"},
     {"aot_optimized", aot_optimized, METH_O, "aot_optimized(compiled) -> (bytes, format): the optimized program"},
     {NULL, NULL, 0, NULL}};
 

@@ -285,6 +285,54 @@ TEST(test_dump_writes_the_text) {
   rmdir(to);
 }
 
+/* What a topology's compiler has made is what a process on such a machine finds: compiled, packed, sent, run. */
+TEST(test_cache_is_filled_for_absent_machines) {
+  tt_error err;
+  tt_topology *t;
+  tt_aot *a;
+  tt_client *c;
+  tt_digest key, other, looked;
+  char text[200];
+  empty_folder();
+  program(text, sizeof text, 11);
+  EXPECT_MADE(t = tt_topology_create(test_fake(), "fake:2x2", &err), err);
+  EXPECT_MADE(a = tt_aot_compile(t, text, strlen(text), 1, NULL, &err), err);
+  EXPECT_OK(tt_cache_fill(a, text, strlen(text), &key, &err), err);
+  tt_aot_destroy(a);
+  EXPECT_INT(entries(NULL, 0), 1);
+  EXPECT_MADE(c = tt_client_create(test_fake(), 0, &err), err);
+  looked = tt_cache_key(c, text, strlen(text));
+  EXPECT(!memcmp(&key, &looked, sizeof key));
+  setenv("TORCH_TPU_CACHE_ONLY", "1", 1);
+  EXPECT_MADE(get(c, 11, &err), err);
+  EXPECT(!get(c, 12, &err) && err.code == TT_NOT_FOUND);
+  unsetenv("TORCH_TPU_CACHE_ONLY");
+  /* options of its own are part of the name on both sides */
+  EXPECT_MADE(a = tt_aot_compile(t, text, strlen(text), 1, "xla_some=1", &err), err);
+  EXPECT_OK(tt_cache_fill(a, text, strlen(text), &other, &err), err);
+  tt_options_own("xla_some=1");
+  looked = tt_cache_key(c, text, strlen(text));
+  tt_options_own(NULL);
+  EXPECT(memcmp(&key, &other, sizeof key) && !memcmp(&other, &looked, sizeof key));
+  tt_aot_destroy(a);
+  tt_topology_destroy(t);
+  test_let_go(c);
+  empty_folder();
+}
+
+static tt_code filled(tt_error *err) {
+  char text[200];
+  tt_digest key;
+  program(text, sizeof text, 12);
+  tt_topology *t = tt_topology_create(test_fake(), "fake:2x2", err);
+  tt_aot *a = t ? tt_aot_compile(t, text, strlen(text), 1, NULL, err) : NULL;
+  tt_code code = a ? tt_cache_fill(a, text, strlen(text), &key, err) : err->code;
+  tt_aot_destroy(a);
+  tt_topology_destroy(t);
+  return code;
+}
+TEST(test_faults_of_filling) { FAULT_LOOP(filled); }
+
 static tt_code through_the_cache(tt_error *err) {
   tt_client *c = tt_client_create(test_fake(), 0, err);
   bool good = c && get(c, 9, err);

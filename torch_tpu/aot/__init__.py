@@ -23,14 +23,16 @@ import pathlib
 import re
 
 from .. import _C
-from . import count, estimate as _estimate, sharded as _sharded, trace
+from ..step import Step
+from . import bundle, count, estimate as _estimate, sharded as _sharded, trace
+from .bundle import fill
 from .sharded import mesh, shard
 from .._internal.utils.hardware import made_for
 from .topology import CHIPS, GIB, Topology, libtpu, topology as _topology
 from .trace import fake
 
 topology = _topology
-__all__ = ["CHIPS", "Compiled", "Memory", "OutOfMemory", "Topology", "compile", "fake", "mesh", "shard", "topology"]
+__all__ = ["CHIPS", "Compiled", "Memory", "OutOfMemory", "Topology", "compile", "fake", "fill", "mesh", "shard", "topology"]
 
 
 class OutOfMemory(MemoryError):
@@ -64,7 +66,8 @@ class Compiled:
     (trace.Program: which tensor each parameter is), memory (Memory), cost (count.Cost), estimate (estimate.Estimate),
     plugin_cost: libtpu's own analysis, which counts a loop's body once and leaves transfers out."""
 
-    def __init__(self, handle, traced, where, devices=1):
+    def __init__(self, handle, traced, where, devices=1, asked=False):
+        self.asked = asked  # whether processes ask for this very text
         self._handle, self.inputs, self.topology, self.program, self.devices = (
             handle,
             traced,
@@ -86,6 +89,21 @@ class Compiled:
     def serialize(self):
         """The executable as bytes, which libtpu of the same version loads on such a machine."""
         return _C.aot_serialize(self._handle)
+
+    def fill(self):
+        """Puts the executable into the cache folder of this process, where a process on such a machine that calls the
+        same compile_step function looks for it. Returns its name there. ValueError: nobody would look for it, as it is
+        for several devices, or was traced here from a plain function."""
+        if self.devices > 1 or not self.asked:
+            raise ValueError(
+                "no process asks for this program: "
+                + (
+                    f"it is for {self.devices} devices"
+                    if self.devices > 1
+                    else "give aot.compile what torch_tpu.compile_step returned"
+                )
+            )
+        return _C.aot_fill(self._handle, self.program)
 
     def save(self, path):
         pathlib.Path(path).write_bytes(self.serialize())
@@ -124,7 +142,8 @@ def compile(fn, args=(), *, topology, mesh=None, options=None):
     those of plain axes.
 
     fn: what modules and optimizers it uses is found by what it does; tensors that it writes (parameters, optimizer
-    state, buffers) are given their new values in place. They, and args, may be of any device, or made under fake(),
+    state, buffers) are given their new values in place. Of what torch_tpu.compile_step returned the program is the one
+    that its call asks for, which Compiled.fill() keeps for processes on such machines. They, and args, may be of any device, or made under fake(),
     which takes no memory; only their sizes and dtypes count. topology: a name or a Topology. options: {"xla_...":
     value} for XLA. Returns Compiled. Raises ValueError (unknown topology, unknown option), OutOfMemory,
     NotImplementedError (what it does is not one program: it reads values, or its sizes depend on data)."""
@@ -132,11 +151,15 @@ def compile(fn, args=(), *, topology, mesh=None, options=None):
     devices = _sharded.world_size()
     if devices > len(where.devices):
         raise ValueError(f"the world has {devices} ranks, and {where.name} only {len(where.devices)} devices")
+    asked = isinstance(fn, Step) and devices == 1
     with made_for(where.kind):
-        traced = trace.lower(trace.record(fn, tuple(args), [mesh] if mesh is not None else []))
+        if asked:
+            traced = bundle.traced(fn, args)
+        else:
+            traced = trace.lower(trace.record(fn, tuple(args), [mesh] if mesh is not None else []))
     text = ",".join(f"{k}={str(v).lower() if isinstance(v, bool) else v}" for k, v in (options or {}).items())
     try:
         handle = _C.aot_compile(libtpu(), where.name, traced.text, devices, text or None)
     except MemoryError as e:
         raise _out_of_memory(e, where, traced) or e from None
-    return Compiled(handle, traced, where, devices)
+    return Compiled(handle, traced, where, devices, asked)

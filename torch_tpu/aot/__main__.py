@@ -6,6 +6,10 @@ report SCRIPT.py:fn --topology NAME[,NAME...] [--set NAME=VALUE[,VALUE...]] [--s
     combination is compiled; --sweep prints one line for each. Ends with 1 if one does not compile or fit.
 doctor SCRIPT.py:fn [--set NAME=VALUE]
     Whether that is one program, and else what keeps it from being one, with the line. Ends with 1 if it is not.
+bundle --topology NAME|here [--pack FILE] [--set NAME=VALUE] SCRIPT.py:fn | SCRIPT.py [ARGUMENT...]
+    Puts programs into the cache folder for processes on machines of a topology, or like this one. Of what fn returns,
+    (what torch_tpu.compile_step returned, args), the one program, without running it; of a script, which is run, all
+    that it asks for. --pack writes the cache folder to one file, as python -m torch_tpu.cache pack does.
 topology NAME
     What is known of a slice."""
 import argparse
@@ -15,7 +19,8 @@ import itertools
 import pathlib
 import sys
 
-from . import compile as compile_, doctor, fake, page, report, topology
+from .. import cache
+from . import bundle, compile as compile_, doctor, fake, page, report, topology
 
 
 def _load(spec):
@@ -85,6 +90,25 @@ def _doctor(args):
     return 0 if diagnosis.program is not None else 1
 
 
+def _bundle(args):
+    status = 0
+    if ".py:" in args.what[0]:
+        (settings,) = _settings(args.set)[:1]
+        step, inputs = _load(args.what[0])(**settings)
+        names = [bundle.fill(step, inputs, topology=args.topology)]
+    else:
+        names, left, status = bundle.of_script(args.what, topology=args.topology)
+        for name, why in left.items():
+            print(f"left out: {name}: {why}", file=sys.stderr)
+        if status:
+            print(f"the script ended with {status}: programs that it would have asked for later are missing", file=sys.stderr)
+        status = 1 if status or left else 0
+    print(f"{len(names)} programs for {args.topology} in {cache.folder()}")
+    if args.pack:
+        print(f"{cache.pack(cache.folder(), args.pack)} programs in {args.pack}")
+    return status
+
+
 def _topology(args):
     t = topology(args.name)
     print(t)
@@ -117,6 +141,12 @@ def main(argv=None):
     p.add_argument("what", metavar="SCRIPT.py:fn")
     p.add_argument("--set", action="append", default=[], metavar="NAME=VALUE")
     p.set_defaults(run=_doctor)
+    p = parts.add_parser("bundle")
+    p.add_argument("what", metavar="SCRIPT.py:fn|SCRIPT.py", nargs=argparse.REMAINDER)
+    p.add_argument("--topology", required=True, metavar="NAME|here")
+    p.add_argument("--set", action="append", default=[], metavar="NAME=VALUE")
+    p.add_argument("--pack", metavar="FILE")
+    p.set_defaults(run=_bundle)
     p = parts.add_parser("topology")
     p.add_argument("name")
     p.set_defaults(run=_topology)
