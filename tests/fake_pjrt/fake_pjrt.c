@@ -704,8 +704,34 @@ static PJRT_Error *topology_destroy(PJRT_TopologyDescription_Destroy_Args *a) {
   return NULL;
 }
 
+/* ---- foreign functions: handlers are counted ---- */
+typedef struct {
+  size_t struct_size;
+  const char *target;
+  size_t target_length;
+  void *handler;
+  const char *platform;
+  size_t platform_length;
+  unsigned traits;
+} handler_args;
+
+static PJRT_Error *register_handler(handler_args *a) {
+  if (a->struct_size < sizeof *a) return fail(PJRT_Error_Code_INVALID_ARGUMENT, "struct_size is too small");
+  if (!a->handler || !a->target_length || a->platform_length != 4 || memcmp(a->platform, "Host", 4))
+    return fail(PJRT_Error_Code_INVALID_ARGUMENT, "no handler of the CPU");
+  atomic_fetch_add(&control.handlers, 1);
+  return NULL;
+}
+
+static struct {
+  PJRT_Extension_Base base;
+  void *register_type, *add_user_data;
+  PJRT_Error *(*register_handler)(handler_args *);
+} ffi = {{sizeof ffi, PJRT_Extension_Type_FFI, NULL}, NULL, NULL, register_handler};
+
 static PJRT_Api api = {
     .struct_size = PJRT_Api_STRUCT_SIZE,
+    .extension_start = &ffi.base,
     .pjrt_api_version = {.struct_size = PJRT_Api_Version_STRUCT_SIZE,
                          .major_version = PJRT_API_MAJOR,
                          .minor_version = PJRT_API_MINOR},

@@ -6,6 +6,7 @@
 struct fake_control {
   atomic_int live;          /* PJRT objects of every kind that nobody has destroyed yet */
   atomic_int compiles, executions;
+  atomic_int handlers;      /* of custom calls */
   atomic_int broken;        /* what a plugin would have crashed or corrupted memory on: overwritten sentinels, misuse */
   /* How it behaves from now on. */
   atomic_int async;         /* work is queued for a thread of the device instead of being done inside the call */
