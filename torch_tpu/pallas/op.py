@@ -129,8 +129,14 @@ def derive_backward(kernel):
             made = trace.flat(kernel.name, forward, sign.returns, call_by_name(forward, given), jax)
             return [x for x in made if jnp.issubdtype(x.dtype, jnp.floating)]
 
-        made, pull = jax.vjp(of, *[leaves[i] for i in moving])
-        return list(pull([g.astype(x.dtype) for g, x in zip(cotangents, made)]))
+        try:
+            made, pull = jax.vjp(of, *[leaves[i] for i in moving])
+            return list(pull([g.astype(x.dtype) for g, x in zip(cotangents, made)]))
+        except Exception as e:
+            raise trace.KernelError(
+                f"{kernel.name} ({signature.place(forward)}): JAX derives no gradient of it ({trace.said(e)}); "
+                f"register_autograd(backward, setup_context=) gives one"
+            ) from e
 
     def gradients(args):
         return tuple(s for s in specs_of(args[:-1]) if s.dtype.is_floating_point)

@@ -110,11 +110,17 @@ def _line(fn, e):
 def _told(name, fn, doing):
     try:
         yield
-    except KernelError:
+    except KernelError as e:
+        getattr(e, "__notes__", []).clear()  # what JAX says of its tracebacks
         raise
     except Exception as e:
-        text = " ".join(line.strip() for line in str(e).split("\n\n")[0].splitlines())
-        raise KernelError(f"{name} ({_line(fn, e)}): {doing}: {type(e).__name__}: {text[:600]}") from e
+        raise KernelError(f"{name} ({_line(fn, e)}): {doing}: {said(e)}") from e
+
+
+def said(e):
+    """An exception as one line."""
+    text = " ".join(line.strip() for line in str(e).split("\n\n")[0].splitlines())
+    return f"{type(e).__name__}: {text[:600]}" if text else type(e).__name__
 
 
 def flat(name, fn, returns, made, jax):
