@@ -317,6 +317,55 @@ def test_kernels_are_told_of_the_chip_they_are_for():
     assert backend.get_default_device().platform == "cpu"
 
 
+@pytest.mark.parametrize("in_dims", [(0, 0), (1, None), (None, 0)])
+@pytest.mark.parametrize("mode", ["strict", "fuse"])
+def test_vmap(in_dims, mode):
+    """Of a Pallas kernel, with its derivative."""
+    def shape(d):
+        return (16, 128) if d is None else (3, 16, 128) if d == 0 else (16, 3, 128)
+
+    xs = [torch.randn(shape(d)) for d in in_dims]
+    results = []
+    for device, fn in ("cpu", torch.mul), ("tpu", product):
+        args = [x.to(device, copy=True).requires_grad_() for x in xs]
+        with torch_tpu.set_eager_mode(mode):
+            out = torch.vmap(fn, in_dims=in_dims)(*args)
+            gradients = torch.autograd.grad(out.sin().sum(), args)
+        results.append([out.detach().cpu(), *[g.cpu() for g in gradients]])
+    torch.testing.assert_close(results[1], results[0])
+
+
+@functools.partial(jax.custom_vjp)
+def _product(x, y):
+    def kernel(x, y, o):
+        o[...] = x[...] * y[...]
+
+    return pl.pallas_call(kernel, out_shape=jax.ShapeDtypeStruct(x.shape, x.dtype))(x, y)
+
+
+_product.defvjp(lambda x, y: (_product(x, y), (x, y)), lambda saved, g: (g * saved[1], g * saved[0]))
+
+
+@pallas.jax_op("test_pallas::product")
+def product(x: jax.Array, y: jax.Array) -> jax.Array:
+    return _product(x, y)
+
+
+def test_vmap_of_lists_and_statics():
+    xs = [torch.randn(3, 2, 6), torch.randn(2, 6)]
+    on = [x.to("tpu") for x in xs]
+    a, b = torch.vmap(lambda x, y: everything([x, y], None, 2.0, "UP", torch.float32, (3, 4)), in_dims=(0, None))(*on)
+    torch.testing.assert_close(a.cpu(), ((xs[0] + xs[1]) * 2).reshape(3, 3, 4))
+    assert b.shape == (3, 3, 4)
+    op = pallas.jax_op(unique(), _twice)
+    op.register_vmap(lambda info, in_dims, x: (op(x) * 10, in_dims[0]))  # the last one holds
+    assert torch.vmap(op)(torch.ones(2, 2, device="tpu")).tolist() == [[20, 20]] * 2
+
+
+def _twice(x: jax.Array) -> jax.Array:
+    return x * 2
+
+
 # ---- without JAX ----
 PROGRAM = """
     import sys

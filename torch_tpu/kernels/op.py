@@ -82,7 +82,7 @@ class Kernel:
         self._check_schema()
         self._direct = self.op._op  # without the Python around it
         self._translate = None  # (args, kwargs) -> what the operator takes
-        self._backward = self._setup_context = None
+        self._backward = self._setup_context = self._vmap = None
         torch.library.register_fake(name, self._fake, lib=self._library)
         self._library.impl(base, self._on_cpu, "CPU")
         DECOMPOSITIONS[self.op] = self._lower
@@ -132,8 +132,10 @@ class Kernel:
         torch.ops.torch_tpu.past_autograd(self.name)  # calls without gradients go by all of that
 
     def register_vmap(self, fn):
-        """As torch.library.register_vmap: fn(info, in_dims, *args) -> (result, out_dims)."""
-        torch.library.register_vmap(self.name, fn, lib=self._library)
+        """As torch.library.register_vmap: fn(info, in_dims, *args) -> (result, out_dims). The last one holds."""
+        if self._vmap is None:
+            torch.library.register_vmap(self.name, lambda *a, **k: self._vmap(*a, **k), lib=self._library)
+        self._vmap = fn
 
     def _complete(self, args, kwargs):
         given = list(args)

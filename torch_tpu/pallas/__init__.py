@@ -2,7 +2,7 @@
 import functools
 
 from . import signature as _signature
-from .op import JaxKernel, derive_backward
+from .op import JaxKernel, derive_backward, derive_vmap
 from .signature import SignatureError
 from .trace import KernelError
 
@@ -43,6 +43,7 @@ def jax_op(name, fn=None, *, donate_argnums=None, mesh=None, input_partition_spe
     kernel = JaxKernel(name, fn, sign)
     kernel.take_python_values(fn)
     derive_backward(kernel)
+    derive_vmap(kernel)
     return kernel
 
 

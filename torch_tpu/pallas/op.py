@@ -100,6 +100,54 @@ def call_by_name(fn, values):
     return fn(*positional, **named)
 
 
+def derive_vmap(kernel):
+    """Gives a kernel the form for torch.vmap that JAX derives (jax.vmap): an operator NAME_vmap_... for each choice of
+    batched dims, with a derivative of its own."""
+    sign, made = kernel.signature, {}
+
+    def batched(dims):
+        name = f"{kernel.name}_vmap_" + "_".join("n" if d is None else str(d) for d in dims)
+
+        def function(*values):
+            jax = trace.jax_for(name)
+            names = [p.name for p in sign.parameters]
+            leaves, tree = jax.tree.flatten([None if p.kind == "static" else v for p, v in zip(sign.parameters, values)])
+
+            def one(*arrays):
+                given = jax.tree.unflatten(tree, arrays)
+                given = [v if p.kind == "static" else a for p, v, a in zip(sign.parameters, values, given)]
+                return trace.flat(name, kernel.fn, sign.returns, call_by_name(kernel.fn, dict(zip(names, given))), jax)
+
+            found = jax.vmap(one, in_axes=dims)(*leaves)
+            return found[0] if sign.returns == "Tensor" else tuple(found)
+
+        function.__wrapped__ = kernel.fn
+        function.__signature__ = inspect.Signature(
+            [inspect.Parameter(p.name, inspect.Parameter.POSITIONAL_ONLY) for p in sign.parameters]
+        )
+        new = JaxKernel(name, function, sign, told_by=kernel.fn)
+        derive_backward(new)
+        return new
+
+    def run(info, in_dims, *args, **kwargs):
+        if kwargs:
+            raise NotImplementedError(f"{kernel.name}: vmap of a kernel with keyword-only arguments is not done")
+        dims = []
+        for a, d in zip(args, in_dims):
+            if isinstance(a, torch.Tensor):
+                dims.append(d)
+            elif isinstance(a, (list, tuple)) and any(isinstance(x, torch.Tensor) for x in a):
+                dims += d if isinstance(d, (list, tuple)) else [d] * len(a)
+        dims = tuple(dims)
+        if dims not in made:
+            made[dims] = batched(dims)
+        result = made[dims].op(*args)
+        return result, 0 if isinstance(result, torch.Tensor) else type(result)([0] * len(result))
+
+    if not any(a.kwarg_only and "Tensor" in str(a.type) for a in kernel.op._schema.arguments):  # as torch has it
+        kernel.register_vmap(run)
+
+
 _TENSOR = object()  # where the tensor is among those saved
 
 
