@@ -107,7 +107,7 @@ def _made(name, make, schema, entry):
 
 
 def __getattr__(name):
-    if name == "attention":
+    if name in ("attention", "experts", "paged", "tokamax"):
         import importlib
-        return importlib.import_module(f"{__name__}.attention")
+        return importlib.import_module(f"{__name__}.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
