@@ -299,6 +299,9 @@ static std::vector<at::Tensor> graph_call(int64_t handle, const c10::List<at::Te
 }
 
 // ---- kernels of others: torch.library's autograd kernel is Python: a call that needs no gradients goes by it ----
+bool run_derived(const c10::OperatorHandle &op, c10::DispatchKeySet below, torch::jit::Stack *stack); // kernel_grad.cpp
+void register_kernel_grad();
+
 static void past_autograd(const c10::OperatorHandle &op, c10::DispatchKeySet keys, torch::jit::Stack *stack) {
   bool needed = false, grad = c10::GradMode::is_enabled();
   const auto look = [&](const c10::IValue &v) {
@@ -314,6 +317,7 @@ static void past_autograd(const c10::OperatorHandle &op, c10::DispatchKeySet key
     else look((*stack)[i]);
   }
   keys = keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, c10::DispatchKey::AutogradFunctionality);
+  if (needed && run_derived(op, keys & c10::after_autograd_keyset, stack)) return;
   // where it is as well
   if (needed) return op.redispatchBoxed(keys | c10::DispatchKeySet(c10::DispatchKey::AutogradOther), stack);
   at::AutoDispatchBelowAutograd below;
@@ -330,6 +334,7 @@ void register_attention(); // attention.cpp
 
 void register_decompositions() {
   register_attention();
+  register_kernel_grad();
   tt_set_decompose(decompose);
   static auto &defs = *new torch::Library(torch::Library::DEF, "torch_tpu", std::nullopt, __FILE__, __LINE__);
   defs.def("deliver(Tensor?[] results) -> ()");

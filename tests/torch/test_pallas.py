@@ -637,3 +637,45 @@ def test_calls_back_into_python():
     for fn in called, printed:
         with torch_tpu.set_eager_mode("strict"), pytest.raises(pallas.KernelError, match="calls back into Python"):
             pallas.jax_op(unique(), fn)(torch.ones(2, device="tpu"))
+
+
+# ---- derivatives without Python ----
+def test_a_node_is_as_torch_s_own():
+    """Twice, freed, with hooks on what is saved, under checkpointing, and of a part of the arguments."""
+    import gc
+    import weakref
+    x, y = (torch.randn(2, 6, device="tpu", requires_grad=True) for _ in range(2))
+
+    def fn(x, y):
+        return everything([x, y], None, 2.0, Way.UP, torch.float32, (12,))[0]
+
+    out = fn(x, y)
+    assert out.requires_grad and out.grad_fn.name().endswith("KernelBackward")
+    out.sum().backward(retain_graph=True)
+    out.sum().backward()
+    assert x.grad.unique().tolist() == y.grad.unique().tolist() == [4]
+    with pytest.raises(RuntimeError, match="backward through the graph a second time"):
+        out.sum().backward()
+    kept = weakref.ref(out)
+    del out
+    gc.collect()
+    assert kept() is None
+    moved = []
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: (moved.append(t), t.cpu())[1], lambda t: t.to("tpu")):
+        out = fn(x, y.detach())
+    assert len(moved) == 2 and torch.autograd.grad(out.sum(), x)[0].unique().tolist() == [2]
+    again = torch.utils.checkpoint.checkpoint(lambda x: fn(x, y).square(), x, use_reentrant=False)
+    torch.testing.assert_close(torch.autograd.grad(again.sum(), x)[0], (x + y).detach() * 8)
+
+
+def test_a_call_with_gradients_runs_no_python():
+    x = torch.randn(16, 128, device="tpu", requires_grad=True)
+    op = pallas.jax_op(unique(), _twice)
+    op(x)
+    seen = []
+    sys.setprofile(lambda frame, event, arg: seen.append(frame.f_code.co_filename) if event == "call" else None)
+    try:
+        op.op._op(x)
+    finally:
+        sys.setprofile(None)
+    assert not [f for f in seen if f.endswith("autograd.py")]

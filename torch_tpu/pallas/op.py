@@ -24,6 +24,10 @@ class JaxKernel(Kernel):
         self.__doc__ = fn.__doc__
         self.__wrapped__ = fn
 
+    def register_autograd(self, backward, *, setup_context=None):
+        super().register_autograd(backward, setup_context=setup_context)
+        torch.ops.torch_tpu.derived(self.name, "")
+
     def take_python_values(self, fn):
         """Calls may give what fn takes: members of Enums, numpy's dtypes."""
         python, arguments = inspect.signature(fn), self.op._schema.arguments
@@ -232,4 +236,5 @@ def derive_backward(kernel):
 
     made.register_autograd(second)
     kernel.register_autograd(run, setup_context=setup_context)
+    torch.ops.torch_tpu.derived(kernel.name, name)  # the same without Python
     kernel.backward = made
