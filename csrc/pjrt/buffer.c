@@ -57,6 +57,7 @@ void tt_buffer_pool_clear(void) {
 void tt_buffer_init(tt_buffer *b, tt_client *c, int device, PJRT_Buffer *raw, const tt_type *type, const char *name) {
   atomic_init(&b->refs, 1);
   b->spent = false;
+  b->until = 0;
   b->device = device;
   b->client = c;
   b->buffer = raw;
@@ -69,8 +70,9 @@ void tt_buffer_init(tt_buffer *b, tt_client *c, int device, PJRT_Buffer *raw, co
   tt_count_live(device, 1, type->bytes);
 }
 
-void tt_buffer_spend(tt_buffer *b) {
+void tt_buffer_spend(tt_buffer *b, uint64_t until) {
   b->spent = true;
+  b->until = until;
   tt_count_live(b->device, 0, -b->type.bytes);
 }
 
@@ -86,13 +88,18 @@ tt_buffer *tt_buffer_retain(tt_buffer *b) {
   return b;
 }
 
+void tt_buffer_destroy(tt_buffer *b) {
+  PJRT_ARGS(PJRT_Buffer_Destroy_Args, destroy, .buffer = b->buffer);
+  PJRT_DROP(b->client->plugin, PJRT_Buffer_Destroy, &destroy);
+  tt_buffer_unreserve(1, &(tt_buffer *){b});
+}
+
 void tt_buffer_release(tt_buffer *b) {
   if (!b || atomic_fetch_sub_explicit(&b->refs, 1, memory_order_acq_rel) != 1) return;
   if (tt_forked()) return; /* a lock of the parent's may be held here for ever */
-  PJRT_ARGS(PJRT_Buffer_Destroy_Args, destroy, .buffer = b->buffer);
-  PJRT_DROP(b->client->plugin, PJRT_Buffer_Destroy, &destroy);
   tt_count_live(b->device, -1, b->spent ? 0 : -b->type.bytes);
-  tt_buffer_unreserve(1, &(tt_buffer *){b});
+  if (b->until) tt_inflight_bury(b);
+  else tt_buffer_destroy(b);
 }
 
 /* ---- uploads ---- */

@@ -32,17 +32,18 @@ struct tt_client {
   struct tt_client *next;      /* of all that live, under client.c's lock */
 };
 
-/* Fields are fixed once made, but for refs, and spent, which the only holder of a reference sets. */
+/* Fields are fixed once made, but for refs, and spent and until, which the only holder of a reference sets. */
 struct tt_buffer {
   atomic_int refs;
   bool spent;
   int device;
+  uint64_t until;              /* spent: by work at this place in the device's order (tt_inflight_add) */
   tt_client *client;
   PJRT_Buffer *buffer;         /* NULL in a record that waits for one */
   const char *name;            /* the operator that made it, or NULL */
   tt_type type;                /* dims: own */
   int64_t own[TT_MAX_RANK];
-  tt_buffer *next;             /* in the pool */
+  tt_buffer *next;             /* in the pool, or among those that are spent */
 };
 
 /* ---- calling ---- */
@@ -94,9 +95,10 @@ void tt_quiet_end(int saved);
 /* ---- completion: executions and uploads of one device that have not ended ---- */
 tt_code tt_inflight_create(tt_client *c, tt_error *err);
 void tt_inflight_destroy(tt_client *c); /* waits for all of them */
-/* Takes ownership of e, the completion of work by the operator name. True if that has ended, without failure, already.
- */
-bool tt_inflight_add(tt_client *c, int device, PJRT_Event *e, const char *name);
+/* Takes ownership of e, the completion of work by the operator name. 0 if that has ended, without failure, already;
+ * else its place in the device's order, from 1. */
+uint64_t tt_inflight_add(tt_client *c, int device, PJRT_Event *e, const char *name);
+void tt_inflight_bury(tt_buffer *b); /* destroys b, which is spent and released, once the work that took it has ended */
 bool tt_inflight_none(const tt_client *c, int device); /* nothing known to be under way; no lock */
 /* *err is a failure met while reading results. Puts the first failure on the device in its place, which is its cause,
  * and counts that as reported; if there is none, name becomes the place. */
@@ -109,5 +111,7 @@ tt_code tt_buffer_reserve(int n, tt_buffer **records, tt_error *err);
 void tt_buffer_unreserve(int n, tt_buffer **records);
 /* Makes a record a buffer with one reference. Cannot fail. */
 void tt_buffer_init(tt_buffer *record, tt_client *c, int device, PJRT_Buffer *b, const tt_type *type, const char *name);
-void tt_buffer_spend(tt_buffer *b); /* its memory went to a result of a program, which is counted there */
+/* Its memory went to a result of a program, which is counted there, at this place in the device's order. */
+void tt_buffer_spend(tt_buffer *b, uint64_t until);
+void tt_buffer_destroy(tt_buffer *b); /* what PJRT has of it, and the record */
 #endif

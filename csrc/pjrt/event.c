@@ -6,6 +6,10 @@
  * completion callbacks on the work that was pending. The first asynchronous failure of a device is kept, under its
  * operator's name, until somebody waits. Any thread; nobody waits for the device while holding the lock.
  *
+ * A plugin that is told to destroy a buffer whose memory a program takes waits until that program begins, that is, for
+ * all that is under way (XLA's CPU plugins; seen as 0.7 ms of a step of 4). So spent buffers are destroyed by the ring,
+ * with the work that took them.
+ *
  * Measured with [8, 8] adds, quiet machine, two CPU plugins of XLA: asking Execute for its completion event, looking at
  * it and destroying it costs 0.19 and 0.21 us of 1.3 and 1.9; naming the device in the call saves 0.12 and 0.10 of that
  * again. Asking results for their ready events instead costs 0.18 and 0.27, and loses work whose results were dropped.
@@ -25,6 +29,7 @@ struct tt_inflight {
   uint64_t submitted, ended;    /* work that entered the ring, and how much of it is over, in order */
   atomic_uint pending;          /* the difference, for whoever has no lock */
   bool awaited;                 /* a thread waits for the head, outside the lock: it must stay */
+  tt_buffer *spent, **spent_end; /* released, and not destroyed yet, as the work that takes their memory goes on */
   tt_error failure;             /* the first asynchronous one not yet reported; code TT_OK: none */
 };
 
@@ -56,6 +61,7 @@ tt_code tt_inflight_create(tt_client *c, tt_error *err) {
   for (int i = 0; i < c->n_devices; i++) {
     pthread_mutex_init(&c->inflight[i].lock, NULL);
     pthread_cond_init(&c->inflight[i].moved, NULL);
+    c->inflight[i].spent_end = &c->inflight[i].spent;
   }
   return TT_OK;
 }
@@ -79,6 +85,11 @@ static void pop(tt_plugin *p, struct tt_inflight *f) {
   tt_event_drop(p, e);
   f->ended++;
   atomic_fetch_sub_explicit(&f->pending, 1, memory_order_release);
+  while (f->spent && f->spent->until <= f->ended) {
+    tt_buffer *b = f->spent;
+    if (!(f->spent = b->next)) f->spent_end = &f->spent;
+    tt_buffer_destroy(b);
+  }
 }
 
 /* Drops what has ended at the head; then waits until `until` pieces of work have. Under the lock, which it leaves to
@@ -121,14 +132,14 @@ bool tt_inflight_none(const tt_client *c, int device) {
   return !atomic_load_explicit(&c->inflight[device].pending, memory_order_acquire);
 }
 
-bool tt_inflight_add(tt_client *c, int device, PJRT_Event *e, const char *name) {
+uint64_t tt_inflight_add(tt_client *c, int device, PJRT_Event *e, const char *name) {
   struct tt_inflight *f = &c->inflight[device];
   if (is_ready(c->plugin, e)) {
     tt_error err;
     PJRT_ARGS(PJRT_Event_Error_Args, error, .event = e);
     if (!PJRT_CALL(c->plugin, PJRT_Event_Error, &error, &err) || err.code == TT_UNIMPLEMENTED) {
       tt_event_drop(c->plugin, e);
-      return true;
+      return 0;
     }
   }
   pthread_mutex_lock(&f->lock);
@@ -138,10 +149,23 @@ bool tt_inflight_add(tt_client *c, int device, PJRT_Event *e, const char *name) 
   while (f->submitted - f->ended == RING) advance(c->plugin, f, f->ended + 1); /* far enough ahead of the device */
   f->ring[f->submitted % RING].event = e;
   f->ring[f->submitted % RING].name = name;
-  f->submitted++;
+  uint64_t place = ++f->submitted;
   atomic_fetch_add_explicit(&f->pending, 1, memory_order_release);
   pthread_mutex_unlock(&f->lock);
-  return false;
+  return place;
+}
+
+void tt_inflight_bury(tt_buffer *b) {
+  struct tt_inflight *f = &b->client->inflight[b->device];
+  pthread_mutex_lock(&f->lock);
+  bool over = b->until <= f->ended;
+  if (!over) {
+    b->next = NULL;
+    *f->spent_end = b;
+    f->spent_end = &b->next;
+  }
+  pthread_mutex_unlock(&f->lock);
+  if (over) tt_buffer_destroy(b);
 }
 
 static tt_code take_failure(struct tt_inflight *f, tt_error *err) {

@@ -179,15 +179,16 @@ tt_code tt_executable_run(tt_executable *e, int device, const char *name, int n_
     return code;
   }
   if (tt_log_level > 1) tt_log("%s on device %d", name, device);
+  uint64_t place = told && done ? tt_inflight_add(c, device, done, name) : 0;
+  bool at_once = !told || (done && !place);
   if (n_given)
     for (int i = 0, k = 0; i < n_args; i++) {
       if (!donate[i]) continue;
       if (k < (int)n_kept && kept[k] == i) k++;
-      else tt_buffer_spend(args[i]);
+      else tt_buffer_spend(args[i], place);
     }
   for (int k = 0; k < n_results; k++) tt_buffer_init(results[k], c, device, out[k], &types[k], name);
   if (e->temporary) tt_count_temporary(device, e->temporary);
-  bool at_once = !told || (done && tt_inflight_add(c, device, done, name));
   if (c->is_cpu) atomic_store_explicit(&e->ended_at_once, at_once ? streak + 1 : 0, memory_order_relaxed);
   tt_free(heap);
   return TT_OK;

@@ -152,6 +152,30 @@ TEST(test_run_adds_on_both_devices) {
   test_let_go(c);
 }
 
+/* Destroying it earlier would wait for the work before, as XLA's CPU plugins do. */
+TEST(test_a_spent_buffer_is_destroyed_with_the_work_that_took_it) {
+  tt_error err;
+  tt_client *c;
+  tt_executable *e;
+  EXPECT_MADE(c = tt_client_create(test_fake(), 0, &err), err);
+  EXPECT_MADE(e = tt_executable_compile(c, give, strlen(give), &err), err);
+  tt_buffer *args[2], *r;
+  EXPECT_MADE(args[0] = upload(c, 0, 1, &err), err);
+  EXPECT_MADE(args[1] = upload(c, 0, 1, &err), err);
+  atomic_store(&test_control()->async, 1);
+  atomic_store(&test_control()->slow_us, 200000);
+  EXPECT_OK(tt_executable_run(e, 0, "add_.Tensor", 2, args, first, 1, &type, &r, &err), err);
+  int64_t live = atomic_load(&test_control()->live);
+  tt_buffer_release(args[0]);
+  EXPECT_INT(atomic_load(&test_control()->live), live);
+  EXPECT_OK(tt_client_synchronize(c, 0, &err), err);
+  EXPECT(atomic_load(&test_control()->live) < live);
+  tt_buffer_release(args[1]);
+  tt_buffer_release(r);
+  tt_executable_release(e);
+  test_let_go(c);
+}
+
 TEST(test_donation_spends_the_only_reference) {
   tt_error err;
   tt_client *c;
