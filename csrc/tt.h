@@ -337,14 +337,21 @@ TT_API const tt_op *tt_op_without_rule(void); /* the row of every operator that 
 
 /* ---- DeferAndFuse: calls are recorded in a window of their device and run together ----
  * In this mode tt_plan_run records. A window is flushed when a host read, a strict call or an upload needs what it is
- * to fill, when it is full, and by tt_flush. One that repeats (the same plans, wired in the same way, with the same
- * results still wanted) is one executable; what nobody wants any more is not computed. An error comes at the flush, and
- * again at each read of what could not be computed. */
-typedef enum tt_flush_reason { TT_FLUSH_READ, TT_FLUSH_FULL, TT_FLUSH_ASKED, TT_FLUSH_REASONS } tt_flush_reason;
+ * to fill, when it is full, when another thread goes on with it, and by tt_flush. One that repeats (the same plans,
+ * wired in the same way, with the same results still wanted) is one executable; what nobody wants any more is not
+ * computed. An error comes at the flush, and again at each read of what could not be computed. */
+typedef enum tt_flush_reason {
+  TT_FLUSH_READ, TT_FLUSH_FULL, TT_FLUSH_HANDED, TT_FLUSH_ASKED, TT_FLUSH_REASONS
+} tt_flush_reason;
 TT_API tt_code tt_flush(int device, tt_error *err); /* submits what is recorded; -1: of all devices */
 /* some window is: the caller should call tt_flush_full soon, where it may take long */
 TT_API bool tt_window_full(void);
 TT_API tt_code tt_flush_full(tt_error *err);
+/* Another thread recorded in the device's window: the caller, who is about to run a plan, should call tt_flush_handed
+ * first, where it may take long. That runs a window of many records: so forward runs while backward is recorded, and
+ * backward while the optimizer's step is. */
+TT_API bool tt_window_handed(int device);
+TT_API void tt_flush_handed(int device);
 /* waits until no program is being compiled in the background; stop: none begins any more, at once */
 TT_API void tt_fuse_wait(bool stop);
 /* How flushes went since the process began: windows and records by reason, windows run as one program. */

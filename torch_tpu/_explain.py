@@ -74,5 +74,6 @@ def explain(file=None) -> None:
 _REASONS = {
     "read": "a value was asked for",
     "full": "they were full",
+    "handed": "another thread went on (forward, backward and the optimizer take turns)",
     "asked": "somebody asked for it (synchronize, a mode's end)",
 }

@@ -56,6 +56,7 @@ struct tt_window {
   uint32_t cut;               /* it is full after this many records; 0: at the limit */
   bool joining;               /* it is of compiled graphs, in Strict mode (join.c) ... */
   uint32_t end;               /* ... and full after this many records; 0: at the limit */
+  _Atomic(const char *) thread; /* the last that recorded: where its `here` lies; NULL: none, or it is joining */
   uint32_t fulls;             /* full windows since one that was not */
   tt_error failure;           /* of the last flush that failed */
   uint32_t *history, n_history; /* the operators of the last windows */

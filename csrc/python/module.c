@@ -274,10 +274,11 @@ static PyObject *fuse_counters(PyObject *self, PyObject *args) {
   (void)self, (void)args;
   tt_fuse_counters c;
   tt_fuse_counters_get(&c);
-  return Py_BuildValue("{s:{s:L,s:L,s:L},s:{s:L,s:L,s:L},s:L,s:L}", "windows", "read", c.windows[TT_FLUSH_READ], "full",
-                       c.windows[TT_FLUSH_FULL], "asked", c.windows[TT_FLUSH_ASKED], "records", "read",
-                       c.records[TT_FLUSH_READ], "full", c.records[TT_FLUSH_FULL], "asked", c.records[TT_FLUSH_ASKED],
-                       "fused", c.fused, "replayed", c.replayed);
+  int64_t *n = c.windows, *r = c.records;
+  return Py_BuildValue("{s:{s:L,s:L,s:L,s:L},s:{s:L,s:L,s:L,s:L},s:L,s:L}", "windows", "read", n[TT_FLUSH_READ],
+                       "full", n[TT_FLUSH_FULL], "handed", n[TT_FLUSH_HANDED], "asked", n[TT_FLUSH_ASKED], "records",
+                       "read", r[TT_FLUSH_READ], "full", r[TT_FLUSH_FULL], "handed", r[TT_FLUSH_HANDED], "asked",
+                       r[TT_FLUSH_ASKED], "fused", c.fused, "replayed", c.replayed);
 }
 
 static void add_compile(void *list, const char *op, const char *parts, const char *place, double milliseconds) {

@@ -536,12 +536,23 @@ static C10_NOINLINE void call_checked(Entry &e, torch::jit::Stack *stack) {
   at::_linalg_check_errors(stack->back().toTensor(), said, single);
 }
 
-// Windows that are full run now; what fails is told by who reads what it was to fill.
-static void flush_full() {
+// Windows that another thread has left run before, those that are full after; what fails is told by who reads what it
+// was to fill.
+static void run(const tt_plan *plan, tt_call &c, tt_storage **results) {
+  tt_error err;
+  if (C10_UNLIKELY(tt_window_handed(c.device))) {
+    RECORD_USER_SCOPE("tpu::flush");
+    GilRelease nogil;
+    tt_flush_handed(c.device);
+  }
+  {
+    RECORD_USER_SCOPE("tpu::execute");
+    if (C10_UNLIKELY(with_memory(c.device, [&] { return tt_plan_run(plan, &c, results, &err); }) != TT_OK))
+      raise_of_run(c, err);
+  }
   if (C10_LIKELY(!tt_window_full())) return;
   RECORD_USER_SCOPE("tpu::flush");
   GilRelease nogil;
-  tt_error err;
   tt_flush_full(&err);
 }
 
@@ -558,12 +569,7 @@ static C10_NOINLINE bool call_bucketed(Entry &e, torch::jit::Stack *stack, c10::
   c10::SmallVector<tt_storage *, 4> results(n + 1);
   c10::SmallVector<tt_output, 4> outputs(n);
   c10::SmallVector<std::array<int64_t, 2 * TT_MAX_RANK>, 4> shapes(n);
-  {
-    RECORD_USER_SCOPE("tpu::execute");
-    if (C10_UNLIKELY(with_memory(c.device, [&] { return tt_plan_run(plan, &c, results.data(), &err); }) != TT_OK))
-      raise_of_run(c, err);
-  }
-  flush_full();
+  run(plan, c, results.data());
   for (int k = 0; k < n; k++) {
     outputs[k] = *tt_plan_output(plan, k);
     if (!outputs[k].defined) continue;
@@ -607,12 +613,7 @@ void call(Entry &e, torch::jit::Stack *stack) {
     many.resize(n);
     results = many.data();
   }
-  {
-    RECORD_USER_SCOPE("tpu::execute");
-    if (C10_UNLIKELY(with_memory(c.device, [&] { return tt_plan_run(plan, &c, results, &err); }) != TT_OK))
-      raise_of_run(c, err);
-  }
-  flush_full();
+  run(plan, c, results);
   if (C10_LIKELY(e.returns.size() == 1 && !e.returns[0].list)) { // nearly all
     c10::IValue r = e.returns[0].alias >= 0 ? std::move(args[e.returns[0].alias])
                                             : c10::IValue(wrap(results[0], *tt_plan_output(plan, 0)));
@@ -648,9 +649,8 @@ void call_with_outputs(Entry &e, torch::jit::Stack *stack, const std::vector<tt_
       plan = tt_plan_build(&c, outputs.data(), n, &err);
     }
     if (!plan) raise(err);
-    if (with_memory(c.device, [&] { return tt_plan_run(plan, &c, results.data(), &err); })) raise_of_run(c, err);
+    run(plan, c, results.data());
   }
-  flush_full();
   put_results(e, stack, n, results.data(), [&](int k) -> const tt_output & { return outputs[k]; });
 }
 

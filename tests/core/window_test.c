@@ -307,6 +307,40 @@ TEST(test_loops_without_reads_are_cut_where_they_repeat) {
   test_let_go(c);
 }
 
+/* Forward on one thread, backward on another. */
+static void *take_over(void *unused) {
+  (void)unused;
+  static bool handed;
+  if ((handed = tt_window_handed(0))) tt_flush_handed(0);
+  return &handed;
+}
+
+TEST(test_a_window_of_many_small_records_is_run_where_another_thread_goes_on) {
+  tt_error err;
+  tt_client *c;
+  tt_storage *a;
+  pthread_t thread;
+  tt_fuse_counters before, after;
+  EXPECT_MADE(c = tt_client_create(test_fake(), 0, &err), err);
+  EXPECT_MADE(a = storage_of(c, 2, &err), err);
+  tt_mode_set(TT_MODE_FUSE);
+  for (int n = 8; n <= 24; n += 16) { /* few are kept, many are run */
+    void *handed = NULL;
+    for (int i = 0; i < n; i++) EXPECT_OK(add(c, 0, a, a, NULL, &err), err);
+    EXPECT(!tt_window_handed(0));
+    tt_fuse_counters_get(&before);
+    pthread_create(&thread, NULL, take_over, NULL);
+    pthread_join(thread, &handed);
+    tt_fuse_counters_get(&after);
+    EXPECT(*(bool *)handed);
+    EXPECT_INT(after.windows[TT_FLUSH_HANDED] - before.windows[TT_FLUSH_HANDED], n == 24);
+    EXPECT_OK(tt_flush(0, &err), err);
+  }
+  tt_mode_set(TT_MODE_STRICT);
+  tt_storage_release(a);
+  test_let_go(c);
+}
+
 /* Threads that record into one window, read, and let go, all at once. */
 typedef struct worker { tt_client *client; tt_storage *shared; int good; } worker;
 static void *record_and_read(void *user) {

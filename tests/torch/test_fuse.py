@@ -128,6 +128,36 @@ def test_a_training_step_is_one_execution_with_strict_values(dev, make):
     assert torch.equal(fused_state, state)
 
 
+def test_much_of_a_step_runs_while_the_rest_is_recorded(dev):
+    """Where results are small, backward is a program and the optimizer's step another, with the next forward; where they
+    are large a step is one, which takes less memory."""
+
+    def executions(width):
+        torch.manual_seed(0)
+        net = nn.Sequential(*(nn.Sequential(nn.Linear(width, width), nn.GELU(), nn.LayerNorm(width)) for _ in range(8)))
+        net.to(dev)
+        opt = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
+        x = torch.randn(64, width, device=dev)
+
+        def step():
+            opt.zero_grad()
+            loss = net(x).square().mean()
+            loss.backward()
+            opt.step()
+            return loss.item()
+
+        for _ in range(4):
+            step()
+            torch.tpu.synchronize()
+            torch_tpu._C.fuse_wait(False)
+        handed = torch_tpu._C.fuse_counters()["windows"]["handed"]
+        return spent(step)[:2], torch_tpu._C.fuse_counters()["windows"]["handed"] - handed
+
+    with torch_tpu.set_eager_mode("fuse"):
+        assert executions(16) == ((2, 0), 2)
+        assert executions(512) == ((1, 0), 0)
+
+
 def test_a_loop_without_reads_needs_few_windows(dev):
     w = torch.zeros(4, 4, device=dev)
     g = torch.ones(4, 4, device=dev)
