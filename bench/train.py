@@ -123,8 +123,8 @@ def main():
         for who, step in steps.items():
             start = time.perf_counter()
             step()
-            calls = max(1, int(TURN / (time.perf_counter() - start)))
-            turns[who] = (step, calls, lambda: None)  # a step has waited for its loss
+            calls = max(2, int(TURN / (time.perf_counter() - start)))
+            turns[who] = (step, calls, torch.tpu.synchronize)  # the loss may be there before the update is
         t = {}
         late = common.built(common.counted(lambda: t.update(common.take_turns(turns, args.rounds))))
         if late:
