@@ -156,6 +156,24 @@ def test_compiles_for_tpus(topology):
     assert program.count("tpu_custom_call") == 15
 
 
+def test_a_step_for_a_tpu_and_here():
+    """What compile_step records for a TPU holds the kernel; what it runs on the CPU does not."""
+    linear = torch.nn.Linear(64, 64).to("tpu")
+    optimizer = torch.optim.SGD(linear.parameters(), lr=0.1)
+
+    def step(x):
+        loss = SDPA(linear(x), linear(x), x, is_causal=True).square().mean()
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        return loss.detach()
+
+    compiled, x = torch_tpu.compile_step(step, fullgraph=True), torch.randn(1, 2, 256, 64, device="tpu")
+    assert aot.compile(compiled, (x,), topology="tpu7x:2x2x1").program.count("tpu_custom_call") == 3
+    first = compiled(x).item()
+    assert compiled(x).item() < first
+
+
 def test_what_is_plain():
     q = torch.zeros(1, 2, 128, 64, device="tpu")
     w = torch.zeros(128, 128, device="tpu", requires_grad=True)

@@ -55,8 +55,8 @@ def paged_attention(q, k_pages, v_pages, lengths, pages, *, scale=None, soft_cap
     scale: 1 / sqrt(width) if not given. soft_cap: scores become soft_cap * tanh(scores / soft_cap). Returns [batch,
     heads, width]."""
     if k_pages.shape != v_pages.shape or k_pages.dim() != 4 or q.dim() != 3 or q.shape[2] != k_pages.shape[3]:
-        raise ValueError(f"paged_attention: expected q [batch, heads, width] and pages [groups, pages, size, width], got "
-                         f"{list(q.shape)}, {list(k_pages.shape)} and {list(v_pages.shape)}")
+        raise ValueError(f"paged_attention: expected q [batch, heads, width] and pages [groups, pages, size, width], "
+                         f"got {list(q.shape)}, {list(k_pages.shape)} and {list(v_pages.shape)}")
     if q.shape[1] % k_pages.shape[0] or pages.dim() != 2 or not lengths.shape[0] == pages.shape[0] == q.shape[0]:
         raise ValueError(f"paged_attention: {q.shape[1]} heads of {k_pages.shape[0]} groups, lengths "
                          f"{list(lengths.shape)} and pages {list(pages.shape)} do not fit")

@@ -1,8 +1,8 @@
 """Tokamax's functions (https://github.com/openxla/tokamax) as torch functions, with its derivatives.
 
 For TPUs they are its Mosaic kernels where it has one for what it is given, else, and on the CPU, XLA's form: it
-chooses. Arguments are Tokamax's; activations go by name. Import this where the package tokamax is installed, or where what is
-called has been stored by a process that had it (docs/kernels.md)."""
+chooses. Arguments are Tokamax's; activations go by name. Import this where the package tokamax is installed, or where
+what is called has been stored by a process that had it (docs/kernels.md)."""
 from typing import Optional
 
 import torch
