@@ -18,6 +18,7 @@ QUIET = {"TPU_SKIP_MDS_QUERY": "1", "TPU_STDERR_LOG_LEVEL": "3", "TPU_MIN_LOG_LE
 # What libtpu cannot do: the text of a program, and the reason. Programs that are written for a TPU
 # (TORCH_TPU_TARGET=tpu) hold none of it: these are of programs that were written for a CPU.
 REFUSED = [
+    (r"custom_call @\w+\(.*api_version = 4", "a function in C is the CPU's"),
     (r'"stablehlo.fft".*f64', "libtpu transforms no 64-bit numbers"),
     (r'"stablehlo.convolution".*-> tensor<[\dx]*u?i64>', "libtpu convolves no 64-bit integers"),
     (r"stablehlo\.dot_general.*-> tensor<[\dx]*u?i64>", "libtpu multiplies no matrices of 64-bit integers"),

@@ -115,7 +115,8 @@ def derive_vmap(kernel):
         def function(*values):
             jax = trace.jax_for(name)
             names = [p.name for p in sign.parameters]
-            leaves, tree = jax.tree.flatten([None if p.kind == "static" else v for p, v in zip(sign.parameters, values)])
+            arrays = [None if p.kind == "static" else v for p, v in zip(sign.parameters, values)]
+            leaves, tree = jax.tree.flatten(arrays)
 
             def one(*arrays):
                 given = jax.tree.unflatten(tree, arrays)
