@@ -122,15 +122,15 @@ def _add(tar, name, data):
     tar.addfile(info, io.BytesIO(data))
 
 
-def pack(path, file) -> int:
-    """Writes all whole programs of a folder to file; returns how many. The file is there when it is complete, or not at
-    all."""
+def pack(path, file, only=None) -> int:
+    """Writes all whole programs of a folder, or only those named, to file; returns how many. The file is there when it
+    is complete, or not at all."""
     known = names(path)
     handle, temporary = tempfile.mkstemp(dir=os.path.dirname(os.path.abspath(file)), suffix=".tmp")
     try:
         with open(handle, "wb") as raw, tarfile.open(fileobj=raw, mode="w:gz", compresslevel=6) as tar:
             listed = {}
-            for name, _, _ in entries(path):
+            for name in [n for n, _, _ in entries(path)] if only is None else sorted(only):
                 with contextlib.suppress(FileNotFoundError), open(os.path.join(path, name), "rb") as f:
                     data = f.read()
                     if _C.cache_check(os.path.join(path, name)):

@@ -21,15 +21,15 @@ log = logging.getLogger("torch_tpu.compile")
 
 
 def evaluate(size, known):
-    """A size, which may be an expression of symbols, as a number."""
+    """A size, which may be an expression of symbols, as a number. NotImplementedError if no input has it."""
     if not isinstance(size, (torch.SymInt, torch.SymFloat, torch.SymBool)):
         return size
     value = size.node.expr.subs(known)
-    return (
-        float(value)
-        if isinstance(size, torch.SymFloat)
-        else bool(value) if isinstance(size, torch.SymBool) else int(value)
-    )
+    kind = float if isinstance(size, torch.SymFloat) else bool if isinstance(size, torch.SymBool) else int
+    try:
+        return kind(value)
+    except TypeError:
+        raise NotImplementedError(f"the size {size} depends on values") from None
 
 
 def _is_symbolic(value):
