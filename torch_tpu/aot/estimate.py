@@ -2,13 +2,13 @@
 
 roofline: each operation, what is fused into it included, takes as long as its matrix products at peak speed or its
 bytes at HBM's bandwidth, whichever is longer (S. Williams et al., "Roofline", CACM 52(4), 2009); transfers between
-chips at the speed of all their links are added. It is a lower bound but for what overlaps. cycles: what libtpu's own
+chips (links.py) are added. It is a lower bound but for what overlaps. cycles: what libtpu's own
 compiler expects of each fusion it has made, times how often it runs; it leaves out what it says nothing of (custom
 calls, transfers between chips). Neither knows of waiting for the host. Vector units are not modelled: random numbers
 and transcendental functions of large tensors may cost more than either says."""
 import dataclasses
 
-from . import optimized
+from . import links, optimized
 
 
 @dataclasses.dataclass
@@ -22,16 +22,21 @@ class Estimate:
     bound: str
 
 
-def seconds(cost, topology):
-    """{"compute", "memory", "links"}: seconds that a cost takes of each."""
+def seconds(kernel, topology):
+    """{"compute", "memory", "links"}: seconds that one run of a kernel takes of each."""
+    cost = kernel.cost
     compute = sum(n / topology.peak(dtype) for dtype, n in cost.passes.items())
-    return {"compute": compute, "memory": cost.bytes / topology.bandwidth, "links": cost.sent / topology.ici}
+    return {
+        "compute": compute,
+        "memory": cost.bytes / topology.bandwidth,
+        "links": links.seconds(kernel.op, cost.sent, topology),
+    }
 
 
 def estimate(counter, topology, optimized_program):
     waits = dict.fromkeys(("compute", "memory", "links"), 0.0)
     for kernel in counter.kernels:
-        parts = seconds(kernel.cost, topology)
+        parts = seconds(kernel, topology)
         longest = max(("compute", "memory"), key=parts.get)
         waits[longest] += parts[longest] * kernel.times
         waits["links"] += parts["links"] * kernel.times

@@ -44,7 +44,8 @@ def roofline_chart(c, width=640, height=300):
     scales."""
     top, slope = c.topology.peak(), c.topology.bandwidth
     points = []
-    for op, seconds, times, cost in report.dearest(c, 40):
+    for kernel, seconds in report.dearest(c, 40):
+        op, times, cost = kernel.op, kernel.times, kernel.cost
         work = sum(cost.passes.values()) or cost.vector
         if work and cost.bytes and seconds:
             points.append((work / cost.bytes, work * times / seconds, seconds, op.name))
@@ -76,8 +77,8 @@ def roofline_chart(c, width=640, height=300):
 def _section(title, c):
     rows = [(html.escape(what), html.escape(value)) for what, value in report.rows(c)]
     dearest = []
-    for op, seconds, times, cost in report.dearest(c, 15):
-        parts = estimate.seconds(cost, c.topology)
+    for kernel, seconds in report.dearest(c, 15):
+        op, times, cost, parts = kernel.op, kernel.times, kernel.cost, estimate.seconds(kernel, c.topology)
         dearest.append(
             (
                 report.duration(seconds),

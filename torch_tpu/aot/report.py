@@ -47,18 +47,11 @@ def rows(c):
 
 
 def dearest(c, n=10):
-    """[(operation, seconds by roofline, runs, cost)], the longest first."""
+    """[(count.Kernel, seconds by roofline of all its runs)], the longest first."""
     found = []
     for kernel in c.counter.kernels:
-        parts = estimate.seconds(kernel.cost, c.topology)
-        found.append(
-            (
-                kernel.op,
-                (max(parts["compute"], parts["memory"]) + parts["links"]) * kernel.times,
-                kernel.times,
-                kernel.cost,
-            )
-        )
+        parts = estimate.seconds(kernel, c.topology)
+        found.append((kernel, (max(parts["compute"], parts["memory"]) + parts["links"]) * kernel.times))
     return sorted(found, key=lambda row: -row[1])[:n]
 
 
@@ -71,7 +64,8 @@ def shape(op):
 def table(c):
     lines = [f"{what:14} {value}" for what, value in rows(c)]
     lines.append("the longest operations, by roofline:")
-    for op, seconds, times, cost in dearest(c, 5):
+    for kernel, seconds in dearest(c, 5):
+        op, times = kernel.op, kernel.times
         lines.append(
             f"  {duration(seconds):>10}  {shape(op)}"
             + (f" x{times:.0f}" if times > 1 else "")
