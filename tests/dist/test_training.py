@@ -15,6 +15,9 @@ WAYS = [
     "hsdp",
     "tp",
     "fsdp x tp",
+    "fsdp, compiled",
+    "hsdp, compiled",
+    "tp, compiled",
 ]
 
 

@@ -45,19 +45,21 @@ def part_of(n, index):
 
 def parallel(rank, which):
     n = dist.get_world_size()
+    which, compiled, _ = which.partition(", compiled")
     model, mine = make().to("tpu"), part_of(n, rank)
-    if which in ("ddp", "ddp, small buckets", "ddp, compiled", "ddp, static"):
+    compile = (lambda model: torch.compile(model, backend="tpu")) if compiled else (lambda model: model)
+    if which in ("ddp", "ddp, small buckets", "ddp, static"):
         model = DistributedDataParallel(
             model, bucket_cap_mb=0.001 if "small" in which else 25, static_graph="static" in which
         )
-        return train(torch.compile(model, backend="tpu") if "compiled" in which else model, mine)
+        return train(compile(model), mine)
     if which in ("fsdp", "fsdp, clipped", "fsdp, kept"):
         mesh = init_device_mesh("tpu", (n,))
         for layer in model:
             if isinstance(layer, nn.Linear):
                 fully_shard(layer, mesh=mesh, reshard_after_forward="kept" not in which)
         fully_shard(model, mesh=mesh)
-        return train(model, mine, clip=0.1 if "clipped" in which else None)
+        return train(compile(model), mine, clip=0.1 if "clipped" in which else None)
     if which == "fsdp, meta":
         with torch.device("meta"):
             empty = make()
@@ -70,16 +72,16 @@ def parallel(rank, which):
         return train(empty, mine)
     if which == "hsdp":
         fully_shard(model, mesh=init_device_mesh("tpu", (2, n // 2), mesh_dim_names=("replicate", "shard")))
-        return train(model, mine)
+        return train(compile(model), mine)
     plan = {"0": ColwiseParallel(), "2": RowwiseParallel()}
     if which == "tp":
         parallelize_module(model, init_device_mesh("tpu", (n,)), plan)
-        return train(model)
+        return train(compile(model))
     if which == "fsdp x tp":
         mesh = init_device_mesh("tpu", (2, n // 2), mesh_dim_names=("dp", "tp"))
         parallelize_module(model, mesh["tp"], plan)
         fully_shard(model, mesh=mesh["dp"])
-        return train(model, part_of(2, mesh["dp"].get_local_rank()))
+        return train(compile(model), part_of(2, mesh["dp"].get_local_rank()))
     raise ValueError(which)
 
 

@@ -3,7 +3,10 @@
 Host parts are what happens to CPU tensors, copies between the two sides, values that are read (item), and operators
 whose results have sizes that only data tells. A node's level says how often the side has to change before it can run:
 even levels are the host's, odd ones the device's, so a graph with one transfer in and one out is one program between
-two host parts."""
+two host parts.
+
+Collectives (torch's functional ones) are host parts too: they begin where the graph has them, in the graph's order on
+every rank, and their wait_tensor comes just before what needs it; what lies between is a program that runs meanwhile."""
 
 import operator
 
@@ -13,6 +16,8 @@ from .host import lighten
 from .program import Program
 
 aten = torch.ops.aten
+WAIT = torch.ops._c10d_functional
+COLLECTIVE = ("_c10d_functional", "_c10d_functional_autograd", "_dtensor")
 
 
 def _tensors(value):
@@ -76,12 +81,48 @@ def _is_number(value):
     return isinstance(value, (int, float, bool, torch.SymInt, torch.SymFloat, torch.SymBool))
 
 
+def _collective(node):
+    return isinstance(node.target, torch._ops.OpOverload) and node.target.namespace in COLLECTIVE
+
+
+def _waits_late(graph):
+    """Moves each wait for a collective to where its result is used first. Returns whether there are collectives."""
+    found = False
+    for node in [n for n in graph.nodes if _collective(n)]:
+        found = True
+        if node.target is WAIT.wait_tensor.default and node.users:
+            place = {n: i for i, n in enumerate(graph.nodes)}
+            min(node.users, key=place.get).prepend(node)
+    return found
+
+
+class _Order:
+    """What collectives add to the levels: they stay in their order, and so does what lies around them."""
+
+    def __init__(self):
+        self.floor = self.last = self.top = 0
+
+    def level(self, node, at, side):
+        """The level of a node whose inputs allow `at`."""
+        if _collective(node):
+            waits = node.target is WAIT.wait_tensor.default
+            least = max(self.last, self.top if waits else 0)
+            at = max(at, least if least % 2 == 0 else least + 1)
+            self.last = self.floor = at
+        elif side:
+            at = max(at, self.floor + 1 if self.floor else 0)
+        self.top = max(self.top, at)
+        return at
+
+
 def _of_host(node, host, inside):
     """Whether the node has to run on the host side; host: those of the nodes before it that do; inside: what is
     folded."""
     if node in inside:
         return any(n in host and _is_number(_value(n)) and n not in inside for n in node.all_input_nodes)
     value = _value(node)
+    if _collective(node):
+        return True
     if node.target is operator.getitem:
         return node.args[0] in host
     inputs = node.all_input_nodes
@@ -103,8 +144,9 @@ def _random(node):
 
 
 def levels(graph):
-    """{node: level} of the nodes that compute something. None if all is the device's."""
+    """{node: level} of the nodes that compute something. None if all is the device's. Moves waits for collectives."""
     host, level, drawn, inside = set(), {}, 0, folded(graph)
+    order = _Order() if _waits_late(graph) else None
     for node in graph.nodes:
         if node.op in ("placeholder", "get_attr", "output"):
             continue
@@ -123,7 +165,7 @@ def levels(graph):
             for reader in node.args[0].users:
                 before = level.get(reader, 0)
                 at = max(at, before if before % 2 == side else before + 1)
-        level[node] = at
+        level[node] = order.level(node, at, side) if order else at
     for node in reversed(graph.nodes):  # numbers are computed where they are used first
         if node in inside and node not in host:
             level[node] = min(level[u] for u in node.users)
