@@ -53,6 +53,22 @@ def gradients(rank):
     torch.testing.assert_close(*found)
 
 
+def along_an_axis(rank, others):
+    """A tensor parallel layer on one axis of a mesh, in a job that has made so many other groups before."""
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor import DTensor, Replicate, Shard
+
+    for i in range(others):
+        dist.new_group([i % dist.get_world_size()])
+    mesh = init_device_mesh("tpu", (2, 2), mesh_dim_names=("dp", "tp"))["tp"]
+    x = DTensor.from_local((torch.arange(8.0).view(2, 4) + 10 * rank).to("tpu"), mesh, [Shard(0)])
+
+    def step(x):
+        return (x * 2).redistribute(placements=[Replicate()]).to_local() + 1
+
+    return torch.compile(step, backend="tpu", fullgraph=True)(x).cpu(), step(x).cpu()
+
+
 def overlaps(rank):
     """How long a rank is kept by the launch of a collective whose partner comes late, and what it has done by then."""
     x, w = arguments(0)

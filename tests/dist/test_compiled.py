@@ -1,6 +1,7 @@
 """Functional collectives inside torch.compile's graphs: the graph is cut there, and goes on meanwhile."""
 import compiled
 import pytest
+from world import World
 
 
 @pytest.mark.parametrize("mode", ["strict", "fuse"])
@@ -11,6 +12,16 @@ def test_values_are_those_of_eager_mode(world, mode):
 
 def test_gradients_are_those_of_eager_mode(world):
     world.run(compiled.gradients)
+
+
+def test_a_graph_from_the_cache_names_this_process_groups():
+    for others in (0, 3):  # the same graph, whose group has another name; and the mesh is the ranks' first use of tpu
+        world = World(4, timeout=20)
+        try:
+            for compiled_, eager in world.run(compiled.along_an_axis, others):
+                assert compiled_.equal(eager)
+        finally:
+            world.close()
 
 
 def test_what_does_not_need_the_result_runs_meanwhile(two):

@@ -18,6 +18,7 @@ WAYS = [
     "fsdp, compiled",
     "hsdp, compiled",
     "tp, compiled",
+    "fsdp x tp, compiled",
 ]
 
 

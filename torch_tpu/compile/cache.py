@@ -3,9 +3,11 @@ and its programs come from our cache of executables (csrc/graph/disk.c). torch.c
 entries along; TORCHINDUCTOR_AUTOGRAD_CACHE=0 turns them off, TORCHINDUCTOR_CACHE_DIR says where they are."""
 
 import contextlib
+import hashlib
 import logging
 import operator
 import pathlib
+import sys
 from unittest import mock
 
 import torch
@@ -129,16 +131,27 @@ def _made_by():
     return sources(here, here.parent)
 
 
+def _groups():
+    """The process groups that this rank knows: graphs hold their names, which stand for other ranks in other processes,
+    and on other ranks of this job."""
+    c10d = sys.modules.get("torch.distributed.distributed_c10d")
+    if c10d is None or not c10d.is_initialized():
+        return ""
+    known = c10d._world
+    ranks = sorted((name, sorted(known.pg_group_ranks[group].items())) for group, name in known.pg_names.items())
+    return hashlib.sha256(f"{c10d.get_rank()} {ranks}".encode()).hexdigest()
+
+
 @contextlib.contextmanager
 def entries(tag: str):
-    """While AOTAutograd runs: its entries hold whole graphs, backward ones too, and are found by tag besides what torch
-    sees."""
+    """While AOTAutograd runs: its entries hold whole graphs, backward ones too, and are found by tag, and by the process
+    groups there are, besides what torch sees."""
     import torch._functorch.config as functorch
     import torch.compiler.config as compiler
 
     with (
         _without_inductors_backends(),
         functorch.patch(bundled_autograd_cache=True, force_non_lazy_backward_lowering=True),
-        compiler.patch(cache_key_tag=f"{compiler.cache_key_tag} {tag} {_made_by()}"),
+        compiler.patch(cache_key_tag=f"{compiler.cache_key_tag} {tag} {_made_by()} {_groups()}"),
     ):
         yield

@@ -13,6 +13,8 @@ from .. import _C
 
 def _create(options, backend_options=None):
     """Makes the backend of one group on this rank: Gloo moves what is in the host's memory."""
+    # A rank has one device, whichever its number on the host: where the plugin is loaded no mesh asks for another.
+    _C.device_count()
     host = dist.ProcessGroupGloo(
         dist.PrefixStore("gloo", options.store), options.group_rank, options.group_size, timeout=options.timeout
     )
