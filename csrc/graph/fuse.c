@@ -1,8 +1,8 @@
 /* fuse.c: a window that repeats becomes one executable.
  *
  * A plan keeps its program as a function, so a window's program needs no second lowering: main calls the functions of
- * the records that are needed, wired as they were recorded, and XLA inlines and fuses them. Numbers arrive packed, one
- * vector for each dtype, so a step with hundreds of them uploads a few buffers, or none where they are those of last
+ * the records that are needed, wired as they were recorded, and XLA inlines and fuses them. Numbers arrive packed,
+ * vectors of each dtype, so a step with hundreds of them uploads a few buffers, or none where they are those of last
  * time. A storage that the window writes gives its old buffer to the program, and so does an input that nobody has any
  * more.
  *
@@ -27,6 +27,7 @@ enum { KEPT = 4096, SEEN_KEPT = 512 }; /* windows ago: programs and mere sightin
 typedef enum tt_state { SEEN, QUEUED, READY, HOPELESS } tt_state;
 
 typedef struct tt_out { uint32_t value, origin; } tt_out;
+typedef struct tt_place { uint32_t pack, at; } tt_place; /* of a number: element `at` of a pack */
 typedef struct tt_pack {
   uint8_t dtype;
   uint32_t count;
@@ -56,8 +57,8 @@ struct tt_program {
   bool *donate;
   tt_type *types;
   uint32_t *results;         /* the value of each result */
-  tt_pack packs[TT_DTYPES];
-  uint32_t *places;          /* of each number: where it goes in staging */
+  tt_pack *packs;
+  tt_place *places;          /* of each number; pack NO_VALUE: its record is not needed */
   char *staging, *uploaded;  /* what the packs hold, now and last time */
   size_t staging_size;
   tt_arena arena;
@@ -172,7 +173,7 @@ typedef struct tt_builder {
   hlo_module *m;
   tt_program *p;
   const tt_window *w;
-  hlo *values;
+  hlo *values, *packs;
   tt_part *parts[PARTS];
 } tt_builder;
 
@@ -188,32 +189,38 @@ static int function_of(tt_builder *b, const tt_plan *plan) {
   return k->function;
 }
 
+/* Where each number goes. XLA's CPU executor runs a program in one thread if none of its buffers is larger than 512
+ * bytes, where handing small steps from thread to thread costs more than they do: so no pack is larger there. */
 static bool plan_packs(tt_builder *b) {
   tt_program *p = b->p;
   const tt_window *w = b->w;
-  uint32_t count[TT_DTYPES] = {0};
+  size_t most = tt_client_lowers_for_tpu(w->client) ? SIZE_MAX : 512;
+  tt_pack *open[TT_DTYPES] = {0};
   p->places = tt_arena_alloc(&p->arena, (w->numbers.n + 1) * sizeof *p->places);
-  if (!p->places) return false;
-  for (int pass = 0; pass < 2; pass++) {
-    uint32_t used[TT_DTYPES] = {0};
-    for (uint32_t r = 0; r < w->records.n; r++) {
-      const tt_record *record = &w->records.at[r];
-      uint32_t number = record->numbers;
-      for (uint32_t i = 0; i < record->plan->n_operands; i++) {
-        const tt_operand *o = &record->plan->operands[i];
-        if (tt_operand_is_value(o)) continue;
-        if (pass) p->places[number] = record->needed ? used[o->dtype] : NO_VALUE;
-        if (record->needed) used[o->dtype] += number_width(o);
-        number++;
+  p->packs = tt_arena_alloc(&p->arena, (w->numbers.n + 1) * sizeof *p->packs);
+  if (!p->places || !p->packs) return false;
+  for (uint32_t r = 0; r < w->records.n; r++) {
+    const tt_record *record = &w->records.at[r];
+    uint32_t number = record->numbers;
+    for (uint32_t i = 0; i < record->plan->n_operands; i++) {
+      const tt_operand *o = &record->plan->operands[i];
+      if (tt_operand_is_value(o)) continue;
+      tt_pack **k = &open[o->dtype];
+      uint32_t width = number_width(o);
+      if (record->needed && (!*k || ((*k)->count + width) * (size_t)tt_dtype_bits((tt_dtype)o->dtype) / 8 > most)) {
+        *k = &p->packs[p->n_packs++];
+        **k = (tt_pack){.dtype = o->dtype};
       }
+      p->places[number++] = record->needed ? (tt_place){(uint32_t)(*k - p->packs), (*k)->count} : (tt_place){NO_VALUE, 0};
+      if (record->needed) (*k)->count += width;
     }
-    if (!pass) memcpy(count, used, sizeof used);
   }
-  for (int t = 0; t < TT_DTYPES; t++) {
-    if (!count[t]) continue;
-    tt_pack *k = &p->packs[p->n_packs++];
-    *k = (tt_pack){.dtype = (uint8_t)t, .count = count[t], .at = p->staging_size, .dims = {count[t]}};
-    p->staging_size += (count[t] * (size_t)tt_dtype_bits((tt_dtype)t) / 8 + 15) & ~(size_t)15;
+  for (uint32_t i = 0; i < p->n_packs; i++) {
+    tt_pack *k = &p->packs[i];
+    k->at = p->staging_size;
+    k->dims[0] = k->count;
+    k->type = (tt_type){k->dtype, 1, (int64_t)k->count * tt_dtype_bits(k->dtype) / 8, k->dims};
+    p->staging_size += ((size_t)k->type.bytes + 15) & ~(size_t)15;
   }
   p->staging = tt_arena_alloc(&p->arena, p->staging_size + 1);
   p->uploaded = tt_arena_alloc(&p->arena, p->staging_size + 1);
@@ -234,13 +241,14 @@ static hlo value_of(tt_builder *b, uint32_t id) {
   return b->values[id] = parameter(b, tt_buffer_dtype(in), tt_buffer_rank(in), tt_buffer_dims(in), id);
 }
 
-static hlo number_of(tt_builder *b, const tt_operand *o, uint32_t number, hlo *packs) {
-  int64_t start = b->p->places[number], limit = start + number_width(o);
-  hlo v = hlo_slice(b->m, packs[o->dtype], &start, &limit, NULL);
+static hlo number_of(tt_builder *b, const tt_operand *o, uint32_t number) {
+  tt_place place = b->p->places[number];
+  int64_t start = place.at, limit = start + number_width(o);
+  hlo v = hlo_slice(b->m, b->packs[place.pack], &start, &limit, NULL);
   return o->source == FROM_RANDOM ? v : hlo_reshape(b->m, v, 0, NULL);
 }
 
-static void build_record(tt_builder *b, const tt_record *r, hlo *packs) {
+static void build_record(tt_builder *b, const tt_record *r) {
   const tt_plan *plan = r->plan;
   hlo *args = hlo_alloc(b->m, (plan->n_operands + 1) * sizeof *args);
   hlo_type *types = hlo_alloc(b->m, (plan->n_results + 1) * sizeof *types);
@@ -248,7 +256,7 @@ static void build_record(tt_builder *b, const tt_record *r, hlo *packs) {
   uint32_t wire = r->wires, number = r->numbers;
   for (uint32_t i = 0; i < plan->n_operands; i++)
     args[i] = tt_operand_is_value(&plan->operands[i]) ? value_of(b, b->w->wires.at[wire++])
-                                           : number_of(b, &plan->operands[i], number++, packs);
+                                           : number_of(b, &plan->operands[i], number++);
   for (uint32_t i = 0; i < plan->n_results; i++)
     types[i] = (hlo_type){(tt_dtype)plan->types[i].dtype, plan->types[i].rank, plan->types[i].dims};
   hlo_call(b->m, function_of(b, plan), (int)plan->n_operands, args, (int)plan->n_results, types,
@@ -285,31 +293,31 @@ static uint32_t spare(const tt_builder *b, uint32_t value, const int *donated_to
 static bool build(tt_builder *b, tt_error *err) {
   tt_program *p = b->p;
   const tt_window *w = b->w;
-  hlo packs[TT_DTYPES] = {0}, *results = hlo_alloc(b->m, (p->n_outs + 1) * sizeof *results);
-  int *donated_to = hlo_alloc(b->m, (w->values.n + TT_DTYPES + 1) * sizeof *donated_to);
-  p->inputs = tt_arena_alloc(&p->arena, (w->values.n + TT_DTYPES + 1) * sizeof *p->inputs);
+  hlo *results = hlo_alloc(b->m, (p->n_outs + 1) * sizeof *results);
+  if (!plan_packs(b)) return false;
+  uint32_t most = w->values.n + p->n_packs + 1; /* parameters */
+  int *donated_to = hlo_alloc(b->m, most * sizeof *donated_to);
+  p->inputs = tt_arena_alloc(&p->arena, most * sizeof *p->inputs);
   p->results = tt_arena_alloc(&p->arena, (p->n_outs + 1) * sizeof *p->results);
   p->types = tt_arena_alloc(&p->arena, (p->n_outs + 1) * sizeof *p->types);
-  p->donate = tt_arena_alloc(&p->arena, w->values.n + TT_DTYPES + 1);
+  p->donate = tt_arena_alloc(&p->arena, most);
+  b->packs = hlo_alloc(b->m, (p->n_packs + 1) * sizeof *b->packs);
   b->values = hlo_alloc(b->m, (w->values.n + 1) * sizeof *b->values);
-  if (!results || !donated_to || !p->inputs || !p->results || !p->types || !p->donate || !b->values || !plan_packs(b))
+  if (!results || !donated_to || !p->inputs || !p->results || !p->types || !p->donate || !b->values || !b->packs)
     return false;
-  for (uint32_t i = 0; i < p->n_packs; i++) {
-    tt_pack *k = &p->packs[i];
-    k->type = (tt_type){k->dtype, 1, (int64_t)k->count * tt_dtype_bits(k->dtype) / 8, k->dims};
-    packs[k->dtype] = parameter(b, k->dtype, 1, k->dims, NO_VALUE);
-  }
+  for (uint32_t i = 0; i < p->n_packs; i++)
+    b->packs[i] = parameter(b, p->packs[i].dtype, 1, p->packs[i].dims, NO_VALUE);
   uint32_t needed = 0;
   const char *first = "";
   for (uint32_t r = 0; r < w->records.n; r++) {
     if (!w->records.at[r].needed) continue;
     if (!needed++) first = w->records.at[r].plan->name;
-    build_record(b, &w->records.at[r], packs);
+    build_record(b, &w->records.at[r]);
   }
   char name[96];
   snprintf(name, sizeof name, "%u operators from %s on", needed, first);
   p->name = label(name);
-  for (uint32_t i = 0; i < w->values.n + TT_DTYPES; i++) donated_to[i] = -1;
+  for (uint32_t i = 0; i < most; i++) donated_to[i] = -1;
   for (uint32_t i = 0; i < p->n_outs; i++) {
     uint32_t id = p->outs[i].value, k = 0;
     const tt_type *type = w->values.at[id].type;
@@ -486,10 +494,10 @@ static void fill_packs(tt_program *p, const tt_window *w) {
     for (uint32_t i = 0; i < record->plan->n_operands; i++) {
       const tt_operand *o = &record->plan->operands[i];
       if (tt_operand_is_value(o)) continue;
-      const tt_pack *k = p->packs;
-      while (k->dtype != o->dtype) k++;
+      tt_place place = p->places[number];
       size_t width = tt_dtype_bits(o->dtype) / 8;
-      memcpy(p->staging + k->at + p->places[number] * width, w->numbers.at[number].bits, width * number_width(o));
+      memcpy(p->staging + p->packs[place.pack].at + place.at * width, w->numbers.at[number].bits,
+             width * number_width(o));
       number++;
     }
   }
