@@ -2,8 +2,8 @@
 
 In GPT small dispatch dominates, in GPT base matrix products do; ViT, a ResNet block and MiniLM's encoder beside them.
 Contestants: the eager modes, torch.compile(backend="tpu"), torch_tpu.compile_step ("one program"), plain torch on the
-CPU, and jax.jit of the same model, optimizer, weights and data, on the same plugin where JAX can load it; Inductor
-where --only names it, since it compiles C++ for minutes. Each one's first losses must be torch CPU's.
+CPU and under Inductor (which compiles C++ for a minute or so of each model), and jax.jit of the same model, optimizer,
+weights and data, on the same plugin where JAX can load it. Each one's first losses must be torch CPU's.
 
   python bench/train.py [--models "GPT small,ViT"] [--only strict,jax.jit] [--rounds 11] [--json FILE]"""
 
@@ -112,7 +112,7 @@ def main():
     torch.set_num_threads(common.CORES)
     jax, where = common.jax_on_our_plugin()
     makers = contestants(jax)
-    wanted = args.only.split(",") if args.only else [who for who in makers if who != "inductor"]
+    wanted = args.only.split(",") if args.only else list(makers)
     makers = {who: m for who, m in makers.items() if who in wanted or who == "torch cpu"}
     order = ["strict", "fuse", "compiled", "one program", "jax.jit", "torch cpu", "inductor"]
     rows, counts = [], []
