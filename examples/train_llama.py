@@ -4,6 +4,7 @@ loss.
     python examples/train_llama.py                                          # one process, one device torchrun
     --nproc-per-node 4 examples/train_llama.py --tensor 2          # a laptop: 2 x 2 processes on the CPU's plugin
     python -m torch.tpu.distributed examples/train_llama.py --tensor 4      # on each host of a pod: the same file
+    python examples/train_llama.py --topology tpu7x:4x4x4 --tensor 4        # what it would be there, with no TPU
 
 Losses are those of one process. Run again with the same --checkpoint and another number of processes, and it goes on
 where it ended. What is parallel about it are parallel(), checkpoint() and `part`; all of it is PyTorch's own."""
@@ -84,7 +85,7 @@ class Llama(nn.Module):
 
 
 # ---- what is parallel ----
-def parallel(model, mesh):
+def parallel(model, mesh, fully_shard=fully_shard):
     """Matrices are split over the ranks of "tensor", all parameters over those of "data"."""
     if mesh["tensor"].size() > 1:
         split = {
@@ -114,6 +115,28 @@ def checkpoint(folder, model, optimizer, steps=None):
     dcp.load(state, checkpoint_id=folder)
     set_state_dict(model, optimizer, model_state_dict=state["model"], optim_state_dict=state["optimizer"])
     return state["steps"]
+
+
+# ---- ahead of time ----
+def compiled(topology, tensor, layers, width, heads, groups, length, batch):
+    """A step of each device of a slice that is not here, as one program: torch_tpu.aot.Compiled."""
+    from torch_tpu import aot
+
+    devices = len(aot.topology(topology).devices)
+    mesh = aot.mesh(topology, (devices // tensor, tensor), ("data", "tensor"))
+    with aot.fake():
+        model = parallel(Llama(layers, width, heads, groups), mesh, aot.shard)
+        optimizer = torch.optim.AdamW(model.parameters(), foreach=False)
+        tokens = torch.zeros(batch, length, dtype=torch.long)
+
+    def step(tokens, following):
+        loss = model(tokens, following)
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        return loss
+
+    return aot.compile(step, (tokens, tokens), topology=topology)
 
 
 # ---- the run ----
@@ -152,10 +175,14 @@ def main():
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--rate", type=float, default=3e-3)
     parser.add_argument("--device", default="tpu")
+    parser.add_argument("--topology", help="compiles a step for such a slice, batches for each device, and runs nothing")
     parser.add_argument("--plot", help="an SVG file for the curve of the loss")
     parser.add_argument("--losses", help="a file for the losses as JSON")
     parser.add_argument("--checkpoint", help="a folder: begins with what is there, and writes the end there")
     args = parser.parse_args()
+    if args.topology:
+        sizes = (args.layers, args.width, args.heads, args.groups, args.length, args.batch)
+        return print(compiled(args.topology, args.tensor, *sizes))
 
     torch.manual_seed(0)
     model = Llama(args.layers, args.width, args.heads, args.groups).to(args.device)

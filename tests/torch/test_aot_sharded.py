@@ -1,5 +1,7 @@
 """Programs for many devices: their values on several CPU devices of one process, run by another runtime, and what
 libtpu makes of them."""
+import importlib.util
+import pathlib
 import pickle
 import subprocess
 import sys
@@ -118,6 +120,7 @@ def test_collectives_compute_what_torch_says():
             lambda xs, g: xs[g[0]] * xs[g[1]],
             (0, 2),
         ),
+        (lambda x: funcol.broadcast(x, 1, rows), lambda xs, g: xs[g[1]], (0, 2)),
     ]
     given = ranks_of(4, 4, 6)
     found = run([(lowered(fn, x).text, [[g] for g in given]) for fn, _, _ in cases])
@@ -132,7 +135,7 @@ def test_collectives_compute_what_torch_says():
 def test_a_broadcast_is_from_the_same_place_of_each_group():
     mesh = world(4, (2, 2))
     text = lowered(lambda x: funcol.broadcast(x, 1, mesh.get_group(0)), torch.zeros(3)).text
-    assert "collective_broadcast" in text and "dense<[[2, 0], [3, 1]]>" in text
+    assert "all_gather" in text and "dense<[[2, 0], [3, 1]]>" in text
 
 
 def test_what_has_no_form_on_all_devices_is_refused():
@@ -209,6 +212,46 @@ def test_a_sharded_training_step_is_that_of_the_whole_batch(shape):
             np.testing.assert_allclose(made_part[:rows], want[:rows], rtol=1e-5, atol=1e-6)
 
 
+def test_what_a_tensor_parallel_plan_has_split_is_sharded_further():
+    """FSDP x TP on 2 x 2: every rank ends with its part of what one device would have."""
+    from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+
+    torch.manual_seed(0)
+    whole = nn.Sequential(nn.Linear(6, 8, bias=False), nn.GELU(), nn.Linear(8, 4, bias=False))
+    dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=4)
+    mesh = dist.init_device_mesh("tpu", (2, 2), mesh_dim_names=("data", "tensor"))
+    with aot.fake():
+        model = nn.Sequential(nn.Linear(6, 8, bias=False), nn.GELU(), nn.Linear(8, 4, bias=False))
+        parallelize_module(model, mesh["tensor"], {"0": ColwiseParallel(), "2": RowwiseParallel()})
+        aot.shard(aot.shard(model, mesh["data"]), mesh["data"])  # the second time there is nothing to do
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        x = torch.zeros(3, 6)
+
+    def step(x):
+        loss = model(x).pow(2).mean()
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        return loss.reshape(1)
+
+    made = lowered(step, x)
+    names = [name.removeprefix("model.") for name, _ in made.written]
+    assert sorted(names) == ["0.weight", "2.weight"]
+
+    def part(p, name, rank):
+        p = p.detach().chunk(2, 0 if name == "0.weight" else 1)[rank % 2]
+        return p.chunk(2)[rank // 2].contiguous().numpy()
+
+    named = dict(whole.named_parameters())
+    batches = [b for b in ranks_of(2, 3, 6) for _ in range(2)]  # ranks of one tensor group see the same
+    (found,) = run([(made.text, [[*(part(named[m], m, r) for m in names), batches[r]] for r in range(4)])])
+    whole(torch.from_numpy(np.concatenate(batches[::2]))).pow(2).mean().backward()
+    torch.optim.SGD(whole.parameters(), lr=0.1).step()
+    for rank in range(4):
+        for name, got in zip(names, found[rank][1:]):
+            np.testing.assert_allclose(got, part(named[name], name, rank), rtol=1e-5, atol=1e-6)
+
+
 def test_fully_shard_is_refused_and_told_what_to_use():
     from torch.distributed.fsdp import FSDPModule
 
@@ -274,3 +317,37 @@ def test_a_world_that_is_larger_than_the_topology_is_refused():
     world(8)
     with pytest.raises(ValueError, match="the world has 8 ranks, and v6e:2x2 only 4 devices"):
         aot.compile(torch.neg, (torch.ones(2),), topology="v6e:2x2")
+
+
+@needs_libtpu
+@pytest.mark.parametrize("name", ["v6e:4x4", "v5p:4x4x4"])  # and tpu7x:16x16x32, which takes 20 s
+def test_every_collective_compiles(name):
+    n = len(aot.topology(name).devices)
+    mesh = aot.mesh(name, (n // 8, 8), ("outer", "inner"))
+    inner, outer = mesh.get_group("inner"), mesh.get_group("outer")
+    cases = [lambda x, op=op: funcol.all_reduce(x, op, inner) for op in ("sum", "avg", "max", "min", "product")]
+    cases += [
+        lambda x: funcol.all_reduce(x, "sum", outer),
+        lambda x: funcol.all_gather_tensor(x, 0, inner),
+        lambda x: funcol.reduce_scatter_tensor(x, "sum", 0, inner),
+        lambda x: funcol.all_to_all_single(x, None, None, inner),
+        lambda x: funcol.broadcast(x, 1, inner),
+    ]
+    with aot.fake():
+        x = torch.zeros(16, 8)
+    for fn in cases:
+        made = aot.compile(fn, (x,), topology=name)
+        assert made.devices == n and made.cost.sent
+
+
+@needs_libtpu
+def test_the_llama_example_is_one_program_of_a_slice():
+    path = pathlib.Path(__file__).parents[2] / "examples" / "train_llama.py"
+    spec = importlib.util.spec_from_file_location("train_llama", path)
+    example = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(example)
+    made = example.compiled("tpu7x:2x2x1", 2, layers=1, width=64, heads=4, groups=2, length=16, batch=2)
+    assert made.devices == 8 and made.memory.total < made.memory.available
+    # over "tensor": a product's halves are summed; over "data": parameters are gathered, gradients scattered
+    assert "all_reduce" in made.program
+    assert "dense<[[0, 2, 4, 6], [1, 3, 5, 7]]>" in made.program and "dense<[[0, 1], [2, 3], [4, 5], [6, 7]]>" in made.program

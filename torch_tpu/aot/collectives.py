@@ -63,6 +63,13 @@ def _all_to_all(graph, groups, x, got, given, name):
     return graph.call_function(_ops.all_to_all.default, (x, 0, 0, groups.of(name)))
 
 
+def _broadcast(graph, groups, x, src, name):
+    """The first of what all have: libtpu does not implement broadcasts (HLO collective-broadcast)."""
+    rows = graph.call_function(torch.ops.aten.unsqueeze.default, (x, 0))
+    whole = graph.call_function(_ops.all_gather.default, (rows, groups.first(name, src)))
+    return graph.call_function(torch.ops.aten.select.int, (whole, 0, 0))
+
+
 def _shard_dim(graph, groups, x, gather_dim, shard_dim, name):
     return graph.call_function(_ops.all_to_all.default, (x, shard_dim, gather_dim, groups.of(name)))
 
@@ -78,9 +85,7 @@ ONE = {
     "_c10d_functional::reduce_scatter_tensor": lambda g, s, x, op, n, name: g.call_function(
         _ops.reduce_scatter.default, (x, op, s.of(name))
     ),
-    "_c10d_functional::broadcast": lambda g, s, x, src, name: g.call_function(
-        _ops.collective_broadcast.default, (x, s.first(name, src))
-    ),
+    "_c10d_functional::broadcast": _broadcast,
     "_c10d_functional::all_to_all_single": _all_to_all,
     "_dtensor::shard_dim_alltoall": _shard_dim,
 }

@@ -140,12 +140,25 @@ def _part(x, mesh, dim):
 _classes = {}
 
 
+def _whole(module, name, options):
+    """What a module uses of a parameter: the whole of it or, of one that a tensor parallel plan had split before, the
+    DTensor that the plan made."""
+    x = gather(module._parameters[name], *options)
+    plan = module._torch_tpu_plans.get(name)
+    if plan is None:
+        return x
+    grid, placements, shape, stride = plan
+    return type(module._parameters[name].data).from_local(
+        x, grid, placements, run_check=False, shape=shape, stride=stride
+    )
+
+
 def _gathering(kind, names, options):
     """A class whose instances are modules of a class that have the whole of the parameters so named."""
     key = kind, names, options
     if key not in _classes:
         def whole(name):
-            return property(lambda self: gather(self._parameters[name], *options))
+            return property(lambda self: _whole(self, name, options))
 
         _classes[key] = type(
             kind.__name__,
@@ -161,16 +174,25 @@ def shard(module, mesh, *, param_dtype=None, reduce_dtype=None):
 
     Where a submodule uses a parameter it has the whole of it, gathered there, in param_dtype if that is given;
     gradients are averaged over the mesh, in reduce_dtype, and each device keeps its part. A mesh of two dims shards
-    along its last and replicates along the first (HSDP). Optimizers are made afterwards. For programs that are traced
+    along its last and replicates along the first (HSDP). Parameters that parallelize_module has split over another dim of the
+    mesh are split further, and gathered to what the plan made of them. Optimizers are made afterwards. For programs that are traced
     (torch_tpu.aot)."""
     made = {}
     for part in module.modules():
-        names = [n for n, p in part._parameters.items() if p is not None and not _is_dtensor(p)]
+        names = [
+            n
+            for n, p in part._parameters.items()
+            if p is not None and not (_is_dtensor(p) and p.device_mesh == mesh)
+        ]
         dim = getattr(part, "_torch_tpu_stacked", 0)
+        plans = part.__dict__.setdefault("_torch_tpu_plans", {})
         for name in names:
             p = part._parameters[name]
+            if _is_dtensor(p):
+                plans[name] = p.device_mesh, p.placements, p.shape, p.stride()
             if id(p) not in made:
-                made[id(p)] = _part(p, mesh, dim) if p.dim() > dim else p, p
+                mine = nn.Parameter(local(p).detach(), p.requires_grad) if _is_dtensor(p) else p
+                made[id(p)] = _part(mine, mesh, dim) if p.dim() > dim else p, p
             part._parameters[name] = made[id(p)][0]
         names = tuple(n for n in names if _is_dtensor(part._parameters[n]))
         if dim:
