@@ -36,10 +36,26 @@ def test_losses(world, alone, which, mode):
 
 
 @pytest.mark.parametrize("mode", ["strict", "fuse"])
-@pytest.mark.parametrize("schedule", ["gpipe", "1f1b", "interleaved"])
+@pytest.mark.parametrize(
+    "schedule",
+    ["GPipe", "1F1B", "Interleaved1F1B", "LoopedBFS", "InterleavedZeroBubble", "ZBVZeroBubble", "DualPipeV"],
+)
 def test_pipelines(world, schedule, mode):
     losses = world.run(training.pipeline, schedule, mode=mode)
-    assert losses[-1] == pytest.approx(training.pipeline_alone(8 if schedule == "interleaved" else 4), abs=1e-5)
+    alone = training.pipeline_alone(4 if schedule in ("GPipe", "1F1B") else 8)
+    assert losses[0 if "V" in schedule else -1] == pytest.approx(alone, abs=1e-5)
+
+
+@pytest.mark.parametrize("mode", ["strict", "fuse"])
+def test_experts_on_other_ranks(world, mode):
+    tokens, choice, matrices = training.routed(4)
+    tokens.requires_grad_(), matrices.requires_grad_()
+    out = torch.einsum("rti,rtio->rto", tokens, matrices[choice]).tanh()
+    out.square().sum().backward()
+    for rank, (got, of_tokens, of_expert) in enumerate(world.run(training.experts, mode=mode)):
+        torch.testing.assert_close(got, out[rank])
+        torch.testing.assert_close(of_tokens, tokens.grad[rank])
+        torch.testing.assert_close(of_expert, matrices.grad[rank])
 
 
 def test_zero_redundancy(world, alone):

@@ -128,32 +128,31 @@ def uneven(rank):
 
 def pipeline(rank, schedule):
     """Losses of a pipeline over all ranks, as its last stage has them."""
-    from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGPipe, ScheduleInterleaved1F1B
+    from torch.distributed.pipelining import PipelineStage, schedules
     n = dist.get_world_size()
-    stages_of_rank = 2 if schedule == "interleaved" else 1
+    kind = getattr(schedules, "Schedule" + schedule)
+    several = issubclass(kind, schedules.PipelineScheduleMulti)
+    stages_of_rank = 2 if several else 1
+    back = "V" in schedule  # the second stages go back from the last rank to the first
     torch.manual_seed(0)
     layers = [nn.Sequential(nn.Linear(16, 16), nn.Tanh()) for _ in range(n * stages_of_rank)]
-    mine = [layers[rank + i * n].to("tpu") for i in range(stages_of_rank)]
-    stages = [PipelineStage(m, rank + i * n, n * stages_of_rank, torch.device("tpu")) for i, m in enumerate(mine)]
+    places = [rank + i * n if i == 0 or not back else 2 * n - 1 - rank for i in range(stages_of_rank)]
+    mine = [layers[place].to("tpu") for place in places]
+    stages = [PipelineStage(m, p, n * stages_of_rank, torch.device("tpu")) for m, p in zip(mine, places)]
     loss = nn.functional.mse_loss
-    if schedule == "interleaved":
-        run = ScheduleInterleaved1F1B(stages, 8, loss_fn=loss)
-    else:
-        run = {"1f1b": Schedule1F1B, "gpipe": ScheduleGPipe}[schedule](stages[0], 8, loss_fn=loss)
+    run = kind(stages if several else stages[0], 8, loss_fn=loss)
     optimizer = torch.optim.SGD([p for m in mine for p in m.parameters()], 0.1)
     losses = []
     for step in range(STEPS):
         generator = torch.Generator().manual_seed(step)
         x, y = torch.randn(8, 16, generator=generator), torch.randn(8, 16, generator=generator)
         optimizer.zero_grad()
-        if rank == 0:
-            run.step(x.to("tpu"))
-        elif rank == n - 1:
-            parts = []
-            run.step(target=y.to("tpu"), losses=parts)
+        given, parts = [x.to("tpu")] if rank == 0 else [], []
+        if rank == (0 if back else n - 1):  # which has the last stage
+            run.step(*given, target=y.to("tpu"), losses=parts)
             losses.append(torch.stack(parts).mean().item())
         else:
-            run.step()
+            run.step(*given)
         optimizer.step()
     return losses
 
@@ -213,3 +212,29 @@ def first_logs(rank):
             torch.save(model.state_dict(), io.BytesIO())
     total = torch.stack([p.detach().sum() for p in model.parameters()]).sum()
     return total.item()
+
+
+def experts(rank):
+    """Expert parallelism: each rank has an expert, to which the others' tokens come by all-to-all, and go back, uneven
+    parts both ways. (outputs, gradients of the tokens and of this rank's expert)."""
+    from torch.distributed._functional_collectives import all_to_all_single_autograd
+    n = dist.get_world_size()
+    tokens, choice, matrices = routed(n)
+    expert = matrices[rank].to("tpu").requires_grad_()
+    x, mine = tokens[rank].to("tpu").requires_grad_(), choice[rank]
+    order = mine.argsort(stable=True)
+    given = mine.bincount(minlength=n).tolist()
+    taken = [int((choice[other] == rank).sum()) for other in range(n)]
+    group = dist.group.WORLD
+    there = all_to_all_single_autograd(x[order.to("tpu")], taken, given, group)
+    back = all_to_all_single_autograd((there @ expert).tanh(), given, taken, group)
+    out = torch.empty_like(back).index_copy(0, order.to("tpu"), back)
+    out.square().sum().backward()
+    return out.detach().cpu(), x.grad.cpu(), expert.grad.cpu()
+
+
+def routed(n):
+    """Tokens of each rank, which expert each goes to, and the experts."""
+    generator = torch.Generator().manual_seed(0)
+    tokens = torch.randn(n, 6, 8, generator=generator)
+    return tokens, torch.randint(0, n, (n, 6), generator=generator), torch.randn(n, 8, 8, generator=generator)
