@@ -60,6 +60,16 @@ def _register_distributed(module):
     distributed.register(module)
 
 
+def _register_placements(module):
+    from .distributed import attention
+    attention.register_placements(module)
+
+
+def _register_ring(module):
+    from .distributed import attention
+    attention.register_ring(module)
+
+
 def _setup():
     torch.utils.rename_privateuse1_backend("tpu")
     from . import tpu
@@ -78,6 +88,8 @@ def _setup():
     from . import _exit  # noqa: F401  (waits for autograd threads at exit)
     from ._internal import default_backend, flex, later, whole_step
     later.when_imported("torch.distributed.distributed_c10d", _register_distributed)
+    later.when_imported("torch.distributed.tensor._ops._matrix_ops", _register_placements)
+    later.when_imported("torch.distributed.tensor.experimental._context_parallel._attention", _register_ring)
     later.when_imported("torch._dynamo.backends.registry", default_backend.register)
     later.when_imported("torch._dynamo", whole_step.register)
     later.when_imported("torch.nn.attention.flex_attention", flex.allow)

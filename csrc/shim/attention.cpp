@@ -29,6 +29,7 @@ static const char *const reasons[REASONS] = {
     "plain: scores no larger than what they are made of",
 };
 static std::atomic<int64_t> taken[REASONS];
+constexpr int64_t SMALLEST = 128; // rows and columns of scores
 
 // ---- what a thread, and autograd's threads that work for it, wants ----
 enum { AS_TARGET, ALWAYS, NEVER, FOR_TPU, WANTS };
@@ -49,7 +50,15 @@ static int64_t want(int64_t how) { // returns what it was
   return before;
 }
 
-// torch knows no placements of the kernel's results.
+// DTensors take torch's operator wherever they can: of its plain form torch cannot place all that is made. Whether the
+// kernel does it is then up to each part. Within torch's context_parallel attention of DTensors is a ring, which
+// torch_tpu/distributed/attention.py makes.
+static std::atomic<bool> is_ring;
+
+static void set_ring(bool on) {
+  is_ring = on;
+}
+
 static bool is_distributed(const at::Tensor &t) {
   if (!t.unsafeGetTensorImpl()->key_set().has(c10::DispatchKey::Python)) return false;
   Gil gil;
@@ -71,7 +80,7 @@ static Reason reason_of(const at::Tensor &q, const at::Tensor &k, const at::Tens
   for (const at::Tensor &t : all) {
     const auto *impl = t.unsafeGetTensorImpl();
     if (t.device().type() != kTpu || t.is_nested() || impl->has_symbolic_sizes_strides() ||
-        impl->key_set().has(c10::DispatchKey::FuncTorchBatched) || is_distributed(t))
+        impl->key_set().has(c10::DispatchKey::FuncTorchBatched))
       return KIND;
     if (t._fw_grad(0).defined()) return GRADIENT;
   }
@@ -88,17 +97,23 @@ static Reason reason_of(const at::Tensor &q, const at::Tensor &k, const at::Tens
     const int64_t full = i == 1 ? k.size(2) : q.size(4 - i), have = mask->size(mask->dim() - i);
     if (have != full && have != 1) return SHAPE; // torch says what is wrong
   }
-  if (!q.numel() || !k.numel() || (!forced && (q.size(2) < 128 || k.size(2) < 128))) return SMALL;
+  if (!q.numel() || !k.numel() || (!forced && (q.size(2) < SMALLEST || k.size(2) < SMALLEST))) return SMALL;
   return FLASH;
 }
 
 int64_t choice(const at::Tensor &q, const at::Tensor &k, const at::Tensor &v,
                       const std::optional<at::Tensor> &mask, double dropout, bool, std::optional<double>, bool gqa) {
   const int how = wanted();
-  if (how == AS_TARGET && !tt_client_lowers_for_tpu(client())) return static_cast<int64_t>(at::SDPBackend::math);
-  Reason why = how == NEVER ? OFF : reason_of(q, k, v, mask, dropout, how == ALWAYS);
+  const bool parts = is_distributed(q), counts = how != AS_TARGET || tt_client_lowers_for_tpu(client());
+  if (!counts && !parts) return static_cast<int64_t>(at::SDPBackend::math);
+  Reason why = how == NEVER && !parts ? OFF : reason_of(q, k, v, mask, dropout, how == ALWAYS || parts);
+  if (parts && is_ring) // the plain form would take a part's rows for those of the whole
+    TORCH_CHECK_NOT_IMPLEMENTED(why == FLASH && !(mask && mask->defined()),
+                                "context_parallel on tpu takes attention of [batch, heads, length, width] without "
+                                "dropout or a mask, which torch.nn.attention.sdpa_kernel has not made plain; this is ",
+                                why == FLASH ? "masked" : reasons[why]);
   if (why == FLASH && !gqa && q.size(1) != k.size(1)) why = SHAPE; // torch says what is wrong
-  taken[why].fetch_add(1, std::memory_order_relaxed);
+  if (counts) taken[how == NEVER ? OFF : why].fetch_add(1, std::memory_order_relaxed);
   return static_cast<int64_t>(why == FLASH ? at::SDPBackend::overrideable : at::SDPBackend::math);
 }
 
@@ -147,7 +162,11 @@ static double scale_of(const at::Tensor &q, std::optional<double> scale) {
   return scale ? *scale : 1.0 / std::sqrt(static_cast<double>(q.size(3)));
 }
 
-static int64_t precision(const at::Tensor &q) {
+// What the kernel is told of products; -1 if plain torch does it, as elsewhere than in programs for TPUs.
+static int64_t precision(const at::Tensor &q, const at::Tensor &k) {
+  const int how = wanted();
+  const bool is_large = q.numel() && k.numel() && q.size(2) >= SMALLEST && k.size(2) >= SMALLEST;
+  if (how != ALWAYS && (how == NEVER || !is_large || !(how == FOR_TPU || tt_client_lowers_for_tpu(client())))) return -1;
   return q.scalar_type() == at::kFloat ? static_cast<int64_t>(at::globalContext().float32MatmulPrecision()) : 0;
 }
 
@@ -160,7 +179,7 @@ attention(const at::Tensor &q, const at::Tensor &k, const at::Tensor &v, const s
                              .typed<std::tuple<at::Tensor, at::Tensor>(
                                  const at::Tensor &, const at::Tensor &, const at::Tensor &,
                                  const std::optional<at::Tensor> &, bool, double, int64_t)>();
-  auto [out, logs] = op.call(q, k, v, four_dims(mask), causal, scale_of(q, scale), precision(q));
+  auto [out, logs] = op.call(q, k, v, four_dims(mask), causal, scale_of(q, scale), precision(q, k));
   at::Tensor none = at::empty({}, q.options().dtype(at::kLong)); // of a dropout that there is not
   return {laid_out_like(out, q), logs, at::Tensor(), at::Tensor(), q.size(2), k.size(2), none, none, at::Tensor()};
 }
@@ -177,13 +196,14 @@ attention_backward(const at::Tensor &gradient, const at::Tensor &q, const at::Te
           .typed<std::tuple<at::Tensor, at::Tensor, at::Tensor>(
               const at::Tensor &, const at::Tensor &, const at::Tensor &, const at::Tensor &,
               const std::optional<at::Tensor> &, const at::Tensor &, const at::Tensor &, bool, double, int64_t)>();
-  auto [dq, dk, dv] = op.call(gradient, q, k, v, four_dims(mask), out, logs, causal, scale_of(q, scale), precision(q));
+  auto [dq, dk, dv] = op.call(gradient, q, k, v, four_dims(mask), out, logs, causal, scale_of(q, scale), precision(q, k));
   return {laid_out_like(dq, q), laid_out_like(dk, k), laid_out_like(dv, v), at::Tensor()};
 }
 
 void register_attention() {
   static auto &defs = *new torch::Library(torch::Library::FRAGMENT, "torch_tpu", std::nullopt, __FILE__, __LINE__);
   defs.def("attention_wants(int how) -> int", TORCH_FN(want));
+  defs.def("attention_ring(bool on) -> ()", TORCH_FN(set_ring));
   defs.def("attention_choices() -> (str[], int[])", TORCH_FN(choices));
   static auto &aten = *new torch::Library(torch::Library::IMPL, "aten", c10::DispatchKey::PrivateUse1, __FILE__,
                                           __LINE__);

@@ -283,6 +283,84 @@ def test_dtensors_and_tensor_parallel_plans_are_traced():
         np.testing.assert_allclose(found[k][0], (x @ up.T).relu().matmul(down.T).numpy(), rtol=1e-4, atol=1e-4)
 
 
+def attend(options, *tensors):
+    """Attention of DTensors and its gradients, the parts of this rank."""
+    q, k, v = (x.detach().requires_grad_() for x in tensors[:3])
+    mask = tensors[3] if len(tensors) > 3 else None
+    out = nn.functional.scaled_dot_product_attention(q, k, v, mask, **options)
+    return [x.to_local() for x in (out, *torch.autograd.grad(out.float().square().sum(), (q, k, v)))]
+
+
+def test_the_flash_kernel_of_parts():
+    """Batches over one dim of a mesh and heads, with their groups' keys, over the other; a mask, that heads share, as
+    the batches. Two groups over four devices are gathered."""
+    from torch.distributed.tensor import Replicate, Shard, distribute_tensor
+    from torch_tpu.kernels.attention import flash
+
+    pytest.importorskip("jax", reason="the kernel is written in Pallas")
+    torch.manual_seed(0)
+    q, k, v = torch.randn(2, 4, 16, 8), torch.randn(2, 2, 16, 8), torch.randn(2, 2, 16, 8)
+    mask = torch.randn(2, 1, 16, 16)
+    programs, cases = [], []
+    for shape, places, options, masks in (
+        ((2, 2), [Shard(0), Shard(1)], {"enable_gqa": True}, [mask]),
+        ((2, 2), [Shard(0), Shard(1)], {"enable_gqa": True, "is_causal": True}, []),
+        ((4,), [Shard(1)], {"enable_gqa": True, "is_causal": True}, []),
+    ):
+        if dist.is_initialized():
+            dist.destroy_process_group()
+        mesh = world(4, shape)
+        all_placed = [places] * 3 + [[Shard(0), Replicate()]] * len(masks)
+        if shape == (4,):
+            all_placed[1] = all_placed[2] = [Replicate()]
+        with aot.fake():
+            given = [
+                distribute_tensor(torch.zeros(x.shape), mesh, p) for x, p in zip((q, k, v, *masks), all_placed)
+            ]
+
+        def fn(*given):
+            with flash():
+                return attend(options, *given)
+
+        made = lowered(fn, *given)
+        assert ("stablehlo.all_" in made.text) == (shape == (4,))
+
+        def part(x, places, rank, shape=shape):
+            for i, place in enumerate(places):
+                where = rank if len(shape) == 1 else (rank // 2, rank % 2)[i]
+                x = x.chunk(shape[i], place.dim)[where] if place.is_shard() else x
+            return x.contiguous().detach().numpy()
+
+        args = [[part(x, p, r) for x, p in zip((q, k, v, *masks), all_placed)] for r in range(4)]
+        programs.append((made.text, args))
+        whole = [x.clone().requires_grad_() for x in (q, k, v)]
+        out = nn.functional.scaled_dot_product_attention(*whole, *masks, **options)
+        cases.append((part, places, [out, *torch.autograd.grad(out.square().sum(), whole)]))
+    for found, (part, places, expected) in zip(run(programs), cases):
+        for rank in range(4):
+            for got, x in zip(found[rank], expected):
+                whole = x.detach().numpy()
+                want = whole if got.shape == whole.shape else part(x, places, rank)
+                np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
+
+
+@needs_libtpu
+def test_tensor_parallel_attention_is_the_flash_kernel():
+    from torch.distributed.tensor import Shard, distribute_tensor
+
+    pytest.importorskip("jax", reason="the kernel is written in Pallas")
+    mesh = aot.mesh("v6e:2x2")
+    with aot.fake():
+        q, k, v = (
+            distribute_tensor(torch.zeros(2, n, 256, 64, dtype=torch.bfloat16), mesh, [Shard(1)]) for n in (16, 4, 4)
+        )
+    made = aot.compile(
+        lambda *given: attend({"is_causal": True, "enable_gqa": True}, *given), (q, k, v), topology="v6e:2x2"
+    )
+    assert made.program.count("@tpu_custom_call") == 3 and not made.cost.sent
+    assert "tensor<2x4x256x64xbf16>, tensor<2x1x256x64xbf16>" in made.program  # a device's heads and their group
+
+
 @needs_libtpu
 @pytest.mark.parametrize("name", ["v6e:4x4", "v5p:4x4x4"])
 def test_a_sharded_step_compiles_for_every_device(name):
