@@ -33,6 +33,8 @@ DTYPES = {
 }
 BITS = list(DTYPES)
 KINDS = ("RuntimeError", "NotImplementedError", "ValueError", "IndexError")  # as refuse.cpp counts them
+INTEGERS = {torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64}
+COMPUTED = {"histc": INTEGERS}  # as on CUDA, which code for every device but the CPU relies on
 VALUES = re.compile("without overflow|safely cast|can't be cast|INTERNAL ASSERT")  # refusals of values, not of dtypes
 ROW = re.compile(r'^    \{"([^"]+)", (".*"), (\d), (\d+)\},$', re.M)
 TOP = """// refusals.h: operators that refuse dtypes on the CPU, by name: in which words ("{}" is the dtype), as which exception, and a bit for
@@ -113,6 +115,8 @@ def record(pattern):
     rows = defaultdict(int)
     for key, words in recorder.refused.items():
         (text, kind), count = words.most_common(1)[0]
+        if key[1] in COMPUTED.get(key[0], ()):
+            continue
         if key not in recorder.taken and key[0] in recorder.able and 2 * count > words.total() and "\n" not in text:
             rows[key[0], json.dumps(text), kind] |= 1 << BITS.index(key[1])
     return rows

@@ -346,7 +346,18 @@ static void require_range(tt_ctx *c, hlo low, hlo high) {
   tt_require(c, finite, NULL, TT_INVALID_ARGUMENT, "torch.histc: range of the data is not finite");
 }
 
-/* ---- histc(self, bins, min, max): elements by bins of equal width; the last includes its right edge ---- */
+/* An end of a range of integers, cut. It has to fit in the elements' dtype. */
+static hlo histc_end(hlo_module *m, tt_dtype t, double end) {
+  int bits = (int)tt_dtype_bits(t), is_signed = tt_is_signed(t);
+  double limit = ldexp(1, bits - is_signed);
+  end = trunc(end);
+  if (end >= limit || end < (is_signed ? -limit : 0))
+    return hlo_fail(m, TT_INVALID_ARGUMENT, "value cannot be converted to type %s without overflow", tt_dtype_name(t));
+  return hlo_int(m, TT_I64, (int64_t)end);
+}
+
+/* ---- histc(self, bins, min, max): elements by bins of equal width; the last includes its right edge ----
+   Integers as on CUDA (the CPU has none): in 64 bits, counts in the dtype of the elements. */
 void rule_histc(tt_ctx *c) {
   hlo_module *m = c->m;
   hlo x = hlo_flatten(m, tt_in(c, 0));
@@ -357,8 +368,14 @@ void rule_histc(tt_ctx *c) {
     hlo_fail(m, TT_INVALID_ARGUMENT, "torch.histc: range of [%g, %g] is not finite", lowest, highest);
     return;
   }
-  tt_dtype t = x->dtype;
-  hlo low = hlo_float(m, t, lowest), high = hlo_float(m, t, highest);
+  tt_dtype t = x->dtype, own = t;
+  hlo low, high;
+  if (tt_is_float(t)) {
+    low = hlo_float(m, t, lowest), high = hlo_float(m, t, highest);
+  } else {
+    low = histc_end(m, t, lowest), high = histc_end(m, t, highest);
+    x = hlo_convert(m, x, t = TT_I64);
+  }
   if (lowest == highest && hlo_numel(x) > 0) { /* the data's own range */
     int zero = 0;
     low = hlo_reduce(m, "minimum", x, hlo_highest(m, t), 1, &zero);
@@ -375,5 +392,6 @@ void rule_histc(tt_ctx *c) {
   hlo bin = hlo_convert(m, hlo_select(m, inside, part, hlo_full_like(m, x, 0)), TT_I32);
   bin = hlo_binary(m, "minimum", bin, hlo_int(m, TT_I32, bins - 1));
   bin = hlo_select(m, inside, bin, hlo_int(m, TT_I32, bins));
-  c->result[0] = tt_scatter_dim(m, "add", hlo_full(m, t, 1, &bins, 0), 0, bin, hlo_full_like(m, x, 1));
+  c->result[0] = tt_scatter_dim(m, "add", hlo_full(m, own, 1, &bins, 0), 0, bin,
+                               hlo_convert(m, hlo_full_like(m, x, 1), own));
 }

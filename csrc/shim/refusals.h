@@ -123,7 +123,7 @@ static const struct Refusal {
     {"hardtanh", "{} inputs not supported for hardtanh", 0, 1},
     {"hash_tensor", "\"xor_sum_cpu\" not implemented for '{}'", 1, 768},
     {"heaviside", "heaviside is not yet implemented for complex tensors.", 0, 768},
-    {"histc", "\"histogram_cpu\" not implemented for '{}'", 1, 830},
+    {"histc", "\"histogram_cpu\" not implemented for '{}'", 1, 768},
     {"histc", "\"linspace_cpu\" not implemented for '{}'", 1, 1},
     {"histogram.bin_ct", "\"histogramdd\" not implemented for '{}'", 1, 831},
     {"histogram.bins_tensor", "\"histogram_cpu\" not implemented for '{}'", 1, 831},

@@ -125,3 +125,19 @@ def test_segments_along_another_dim_are_contiguous():
         x = torch.randn(dims)
         y = torch.segment_reduce(x.to("tpu"), "max", lengths=lengths.to("tpu"), axis=1, initial=0)
         assert y.stride() == torch.segment_reduce(x, "max", lengths=lengths, axis=1, initial=0).stride()
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64], ids=str)
+def test_histc_of_integers_is_that_of_cuda(dtype):
+    """As transformers counts tokens of experts on every device but the CPU: (x - min) * bins // (max - min)."""
+    x = torch.tensor([0, 1, 1, 2, 7, 7, 5, 100, 3], dtype=dtype)
+    for bins, low, high in ((8, 0, 8), (8, 0, 7), (3, 1, 6), (5, 0, 0), (4, 100, 100)):
+        got = torch.histc(x.to("tpu"), bins, low, high)
+        a, b = (x.min().item(), x.max().item()) if low == high else (low, high)
+        a, b = (a - 1, b + 1) if a == b else (a, b)
+        places = [min((v - a) * bins // (b - a), bins - 1) for v in x.tolist() if a <= v <= b]
+        assert got.dtype == dtype and got.tolist() == [places.count(i) for i in range(bins)]
+    with pytest.raises(RuntimeError, match="cannot be converted to type"):
+        torch.histc(x.to("tpu"), 4, 0, 2.0**70)
+    with pytest.raises(NotImplementedError, match="not implemented for 'Bool'"):
+        torch.histc(x.bool().to("tpu"))
