@@ -1,10 +1,13 @@
 /* cache.c: program text to executable: memory, then disk, then the compiler.
  *
- * The key is a digest of everything that decides the machine code: the text, the plugin's build, the compile options
- * and the kind of device: of a CPU its features, else the kind's name, which topologies know of machines that are not
- * here, so what is compiled for those lies where they look for it (tt_cache_fill). Threads that want the same program
- * wait for the first one; others compile at the same time.
+ * The key is a digest of everything that decides the machine code: the text but for its locations, the plugin's build,
+ * the compile options and the kind of device: of a CPU its features, else the kind's name, which topologies know of
+ * machines that are not here, so what is compiled for those lies where they look for it (tt_cache_fill). Threads that
+ * want the same program wait for the first one; others compile at the same time.
  */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* memmem */
+#endif
 #if defined(__x86_64__)
 #include <cpuid.h>
 #else
@@ -49,6 +52,25 @@ static tt_digest cpu_features(tt_digest d) {
   return d;
 }
 
+/* Of a program, whatever lines of the user's its own lines come from: in another folder it is the same. */
+static tt_digest digest_text(tt_digest d, const char *text, size_t length) {
+  static const char location[] = " loc(\"";
+  const char *end = text + length, *at = text, *found;
+  tt_buf plain = {0};
+  while ((found = memmem(at, (size_t)(end - at), location, sizeof location - 1))) {
+    const char *line = memchr(found, '\n', (size_t)(end - found));
+    bool whole = line && line[-1] == ')'; /* else it is of something else */
+    const char *until = whole ? found : found + 1;
+    tt_buf_append(&plain, at, (size_t)(until - at));
+    at = whole ? line : until;
+  }
+  if (at != text) tt_buf_append(&plain, at, (size_t)(end - at));
+  bool own = at != text && !plain.failed;
+  d = own ? tt_digest_bytes(d, plain.data, plain.length) : tt_digest_bytes(d, text, length);
+  tt_buf_deinit(&plain);
+  return d;
+}
+
 static tt_digest key_of(tt_process p, const char *text, size_t length) {
   static const char format[] = "torch_tpu executable 1";
   tt_digest d = {{0, 0}};
@@ -56,7 +78,7 @@ static tt_digest key_of(tt_process p, const char *text, size_t length) {
   d = tt_digest_bytes(d, p.build, strlen(p.build));
   d = tt_digest_bytes(d, p.options, p.length);
   d = p.kind ? tt_digest_bytes(d, p.kind, strlen(p.kind)) : cpu_features(d);
-  return tt_digest_bytes(d, text, length);
+  return digest_text(d, text, length);
 }
 
 tt_digest tt_cache_key(tt_client *c, const char *text, size_t length) {

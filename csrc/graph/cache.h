@@ -7,7 +7,7 @@
  * for the same text at once share one compile; different texts compile at the same time. NOT_FOUND: it would have to be
  * compiled, and TORCH_TPU_CACHE_ONLY is set. */
 tt_executable *tt_cache_get(tt_client *c, const char *text, size_t length, tt_error *err);
-/* The digest under which the cache's folders have it. */
+/* The digest under which the cache's folders have it; locations (hlo_place) are no part of it. */
 tt_digest tt_cache_key(tt_client *c, const char *text, size_t length);
 /* Writes what was compiled of text for machines that are not here to the cache's folders, under the digest, *key, that
  * a process on such a machine looks for: its devices are of the topology's kind, its plugin is of the same build and

@@ -24,7 +24,6 @@ hlo_module *hlo_module_create(tt_error *err) {
 
 void hlo_lower_for_tpu(hlo_module *m) { m->for_tpu = true; }
 void hlo_share_lines(hlo_module *m) { m->shares = true; }
-size_t hlo_length(const hlo_module *m) { return m->text.length; }
 
 void hlo_module_destroy(hlo_module *m) {
   if (!m) return;
@@ -387,7 +386,7 @@ static void put_function(hlo_module *m, int n_results, const hlo *results, const
     hlo_put_type_of(m, results[r]);
   }
   hlo_put(m, ") {\n");
-  tt_buf_append(&m->text, body.data, body.length);
+  hlo_put_located(m, body.data, body.length);
   hlo_put(m, "    return");
   for (int r = 0; r < n_results; r++) {
     hlo_put(m, r ? ", " : " ");

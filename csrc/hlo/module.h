@@ -31,6 +31,9 @@ typedef struct hlo_composite { int n; hlo_factor factors[HLO_FACTORS]; } hlo_com
 
 typedef struct hlo_interned { uint64_t hash; size_t start, length; uint32_t scope; hlo value; } hlo_interned;
 
+/* The lines from byte `from` of the body on come from location, a whole attribute, or nowhere. */
+typedef struct hlo_origin { size_t from; const char *location; } hlo_origin;
+
 struct hlo_module {
   bool for_tpu, shares;
   struct { hlo a, b, quotient; uint32_t scope; } divided; /* the last of 64-bit integers, for its remainder */
@@ -40,6 +43,8 @@ struct hlo_module {
   int n_functions;
   const struct hlo_foreign **foreign; /* what it calls of others' (foreign.h) */
   uint32_t n_foreign, cap_foreign;
+  hlo_origin *origins;   /* by place (lines.c) */
+  size_t n_origins, cap_origins;
   tt_error error;
   hlo_scope main;
   const hlo_scope *scope;
@@ -90,6 +95,7 @@ void hlo_call_named(hlo_module *m, const char *name, int n, const hlo *xs, int n
 void hlo_put_foreign(hlo_module *m); /* the functions of others that the module calls */
 
 /* ---- printing ---- */
+void hlo_put_located(hlo_module *m, const char *body, size_t length); /* the body, its lines with their places */
 void hlo_open(hlo_module *m, int n, const hlo *results); /* "    %3, %4 = " */
 void hlo_put(hlo_module *m, const char *text);
 void hlo_put_int(hlo_module *m, int64_t v);

@@ -572,10 +572,15 @@ static PyObject *mark_absent(PyObject *self, PyObject *arg) {
   Py_RETURN_NONE;
 }
 
-static PyObject *trace_length(PyObject *self, PyObject *none) {
-  (void)self, (void)none;
+/* trace_place(file or None, line): where what this thread traces from now on comes from */
+static PyObject *trace_place(PyObject *self, PyObject *args) {
+  (void)self;
+  const char *file;
+  long long line;
+  if (!PyArg_ParseTuple(args, "zL", &file, &line)) return NULL;
   tt_trace *t = tt_trace_current();
-  return PyLong_FromSize_t(t ? hlo_length(t->m) : 0);
+  if (t) hlo_place(t->m, file, line);
+  Py_RETURN_NONE;
 }
 
 /* shown_programs() -> [text], and no more are kept */
@@ -671,8 +676,8 @@ static PyMethodDef methods[] = {
      "foreign_register(key, entry, text): functions in StableHLO, of which torch_tpu::foreign(args, key) calls entry"},
     {"lowers_for_tpu", lowers_for_tpu, METH_NOARGS, "whether programs that this thread makes now are for a TPU"},
     {"mark_absent", mark_absent, METH_O, "mark_absent(address): the contents of the tensor there are elsewhere"},
-    {"trace_length", trace_length, METH_NOARGS,
-     "trace_length() -> bytes of the text of the program that this thread traces"},
+    {"trace_place", trace_place, METH_VARARGS,
+     "trace_place(file or None, line): where what this thread traces from now on comes from"},
     {"shown_programs", shown_programs, METH_NOARGS, "shown_programs() -> the texts kept; no more are"},
     {"set_options", set_options, METH_O, "set_options(text or None): XLA options of what this thread compiles"},
     {"graph_release", graph_release, METH_O, "graph_release(handle)"},

@@ -19,6 +19,7 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from .. import _C
 from .._internal.execution_mode import set_eager_mode
+from .._internal.lines import Lines, note
 from .._rolled import recording
 from . import collectives, places, sharded
 
@@ -266,7 +267,8 @@ def lower(made: Record) -> Program:
     graph = made.module.graph
     nodes = graph.find_nodes(op="placeholder")
     writes = set(_written(graph))
-    lines = places.Lines(made.module)
+    note(made.module)
+    lines = Lines(made.module)
     at = [i for i, n in enumerate(nodes) if n in writes], [i for i, n in enumerate(nodes) if n not in writes]
     (output,) = graph.find_nodes(op="output")
     results = [n for n in output.args[0] if isinstance(n, torch.fx.Node) and n not in nodes]
@@ -300,4 +302,4 @@ def lower(made: Record) -> Program:
             texts = _C.shown_programs()
             _C.graph_release(handle)
     named = [[(made.names[i], made.tensors[i]) for i in part] for part in at]
-    return Program(lines.located(texts[-1]), *named, values)
+    return Program(texts[-1], *named, values)

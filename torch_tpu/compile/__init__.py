@@ -9,6 +9,7 @@ from torch._dynamo.backends.common import aot_autograd
 from torch._functorch.aot_autograd import SerializableAOTDispatchCompiler
 
 from .. import _fused
+from .._internal import lines
 from . import cache, control, options as _options, scalars
 
 control.register()
@@ -40,5 +41,5 @@ def tpu(module, example_inputs, *, mode=None, options=None, _made=cache.Compiled
         decompositions={**scalars.TABLE, **_LAYERS},
         keep_inference_input_mutations=True,
     )
-    with cache.entries(tag), scalars.whole():
+    with cache.entries(tag), scalars.whole(), lines.of(module):
         return backend(module, example_inputs)

@@ -14,8 +14,9 @@ import torch
 from torch._functorch._aot_autograd.autograd_cache import BypassAOTAutogradCache
 from torch._inductor.output_code import OutputCode
 
+from .._internal import lines
 from .._internal.digest import sources
-from . import control
+from . import control, flex
 from .parts import callable_of, levels
 from .program import described
 from .sized import has_symbols, is_symbolic
@@ -38,6 +39,8 @@ class Compiled(OutputCode):
         self._module = module
         origin = "captured" if self._levels is None else "from the cache"
         if self._levels is None:
+            lines.note(module)
+            flex.inline(module)
             control.retype_random_states(module.graph)
             level = levels(module.graph)
             self._levels = [level.get(n) for n in module.graph.nodes] if level else []
@@ -61,7 +64,7 @@ class Compiled(OutputCode):
         try:
             with _only_described(self._module.graph, self._levels):
                 self._data = GraphPickler.dumps(
-                    self._module, Options(ops_filter=None, node_metadata_key_filter=lambda key: key == "val")
+                    self._module, Options(ops_filter=None, node_metadata_key_filter=("val", "place_of").__contains__)
                 )
         except Exception as e:
             raise BypassAOTAutogradCache(f"the graph cannot be pickled: {e}") from e
@@ -79,6 +82,7 @@ class Compiled(OutputCode):
             mode = torch._subclasses.FakeTensorMode(shape_env=torch.fx.experimental.symbolic_shapes.ShapeEnv())
         module = GraphPickler.loads(self._data, mode)
         module.recompile()
+        lines.find(module)
         self._load(module)
 
     def set_triton_bundle(self, triton_bundle):

@@ -13,6 +13,7 @@ import torch
 
 from .. import _C
 from .._internal.execution_mode import unfused
+from .._internal.lines import Lines
 from . import options as _options
 from .sized import Sized
 
@@ -195,7 +196,7 @@ class Program:
                 for i, value in zip(where, values):
                     arguments[i] = value
             with torch.no_grad():
-                results = self.traced(*arguments)
+                results = Lines(self.traced).run(*arguments)
             torch.ops.torch_tpu.deliver([results[k] for k in self.places])
 
         log.debug("a program of %d inputs for %s %s", self.count, numbers, known)

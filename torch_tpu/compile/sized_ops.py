@@ -7,6 +7,7 @@ import operator
 
 import torch
 
+from .._internal.lines import tell
 from .sized import COMPOSITE, Refused, _Again, bucket, expression, fixed, function_of, has_symbols, is_symbolic, tensors
 
 _ops = torch.ops.torch_tpu
@@ -156,6 +157,7 @@ class Trace:
             if not is_symbolic(node.meta.get("val")):
                 self.env[node] = value
         for node in self.sized.nodes:
+            tell(node)
             if node.op == "get_attr":
                 value = self.sized.module
                 for name in node.target.split("."):
