@@ -81,6 +81,7 @@ def _setup():
     from . import _decompose  # noqa: F401  (tells _C how operators without a rule are lowered)
     from . import _meta  # noqa: F401  (what operators return where torch's Meta kernels do not say it as the CPU does)
     from . import _linalg  # noqa: F401  (operators composed of others, with results that only values tell)
+    from . import _ranges  # noqa: F401  (ranges between tensors, windows)
     from . import _collectives  # noqa: F401  (schemas of operators between devices)
     from . import _foreign  # noqa: F401  (the schema of kernels of others)
     from . import _sparse  # noqa: F401  (kernels of sparse tensors)
