@@ -25,6 +25,9 @@ _MUTATIONS = (OutputKind.BUFFER_MUTATION, OutputKind.PARAMETER_MUTATION, OutputK
 def _on_tpu(ep):
     from torch.export.passes import move_to_device_pass
 
+    if not isinstance(ep, torch.export.ExportedProgram):
+        raise TypeError(f"expected what torch.export.export returned, got {type(ep).__name__}")
+
     return move_to_device_pass(ep.run_decompositions({}), "tpu")
 
 
@@ -104,7 +107,7 @@ def _text(ep):
     if program.refused is not None:
         raise NotImplementedError(f"not one program: {program.refused}")
     if not texts:
-        raise error
+        raise error or NotImplementedError("not one program: it computes nothing")
     return texts[0]
 
 
@@ -200,4 +203,10 @@ def load(file) -> Exported:
                 cache.unpack(folder, packed)
             except cache.CacheError as e:
                 raise ValueError(f"{file}: {e}") from None
-    return Exported(_read(graph))
+    try:
+        ep = _read(graph)
+    except torch.OutOfMemoryError:
+        raise
+    except (RuntimeError, ValueError, zipfile.BadZipFile) as e:
+        raise ValueError(f"{file}: damaged, or of another version of torch: {e}") from e
+    return Exported(ep)

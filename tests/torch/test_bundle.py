@@ -1,6 +1,7 @@
 """Cache bundles: made in one process, used by another that may not compile; and for TPUs, under the names that a process there looks for."""
 import pytest
 from torch_tpu import cache
+from torch_tpu.aot.__main__ import main
 from torch_tpu.plugin import KNOWN
 
 pytestmark = [pytest.mark.tpu, pytest.mark.strict("looks at the programs that a cache holds")]
@@ -131,3 +132,15 @@ assert made.cost.matrix and made.memory.total and "v6e" in str(made)
 print(made.fill() == aot.fill(step, args, topology="v6e:2x2"))
 """
     assert run(python, code, tmp_path)[-1] == "True"
+
+
+def test_the_command_says_what_is_wrong(tmp_path):
+    script = tmp_path / "s.py"
+    script.write_text("def three(n=1): return 3\n")
+    for what, said in (
+        ([], "expected SCRIPT.py:fn"),
+        ([f"{script}:three"], "compile_step returned, args.*got int"),
+        (["--set", "n=1,2", f"{script}:three"], "one value for each name"),
+    ):
+        with pytest.raises(SystemExit, match=said):
+            main(["bundle", "--topology", "here", *what])

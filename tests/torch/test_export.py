@@ -1,5 +1,6 @@
 """Files of exported programs with their executables: what loads them compiles nothing and computes the same."""
 import ast
+import zipfile
 
 import pytest
 import torch
@@ -116,3 +117,21 @@ def test_what_is_no_program_is_not_saved(tmp_path):
     with pytest.raises(NotImplementedError, match="not one program"):
         export.save(torch.export.export(Found(), (torch.ones(3),)), tmp_path / "model")
     assert not list(tmp_path.iterdir())
+
+
+def test_what_is_wrong_is_said(tmp_path):
+    class Same(nn.Module):
+        def forward(self, x):
+            return x
+
+    with pytest.raises(TypeError, match="torch.export.export returned, got Same"):
+        export.save(Same(), tmp_path / "model")
+    with pytest.raises(NotImplementedError, match="computes nothing"):
+        export.save(torch.export.export(Same(), (torch.ones(3),)), tmp_path / "model")
+    saved(tmp_path / "model", Model(), *inputs())
+    for junk in (b"", b"junk"):
+        with zipfile.ZipFile(tmp_path / "model") as z, zipfile.ZipFile(tmp_path / "other", "w") as other:
+            for name in z.namelist():
+                other.writestr(name, junk if name == "graph.pt2" else z.read(name))
+        with pytest.raises(ValueError, match="other: damaged"):
+            export.load(tmp_path / "other")

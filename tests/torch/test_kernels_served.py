@@ -33,6 +33,9 @@ def test_grouped_matmul(mode):
         torch.testing.assert_close(a.cpu(), b, rtol=1e-4, atol=1e-4)
     with pytest.raises(ValueError, match="do not fit"):
         grouped_matmul(args[0], args[1], SIZES[:3])
+    for wrong in (SIZES.float(), SIZES.bool()):
+        with pytest.raises(TypeError, match="sizes of integers"):
+            grouped_matmul(args[0], args[1], wrong)
 
 
 @pytest.mark.parametrize("topology", TOPOLOGIES)
@@ -63,6 +66,15 @@ def test_paged_attention(soft_cap):
     torch.testing.assert_close(got.cpu(), expected, rtol=1e-4, atol=1e-4)
     with pytest.raises(ValueError, match="do not fit"):
         paged_attention(q, k, v, lengths[:2], pages)
+    for wrong in (lengths[0], lengths[:, None]):
+        with pytest.raises(ValueError, match="do not fit"):
+            paged_attention(q, k, v, wrong, pages)
+    with pytest.raises(ValueError, match="of 0 groups"):
+        paged_attention(q, k[:0], v[:0], lengths, pages)
+    with pytest.raises(TypeError, match="lengths of integers"):
+        paged_attention(q, k, v, lengths.float(), pages)
+    with pytest.raises(TypeError, match="floating"):
+        paged_attention(q.int(), k, v, lengths, pages)
 
 
 @pytest.mark.parametrize("topology", TOPOLOGIES)

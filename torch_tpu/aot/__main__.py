@@ -20,6 +20,7 @@ import pathlib
 import sys
 
 from .. import cache
+from ..step import Step
 from . import bundle, compile as compile_, doctor, fake, page, report, topology
 
 
@@ -57,6 +58,13 @@ def _settings(given):
     return [dict(zip(names, combination)) for combination in itertools.product(*values)]
 
 
+def _one_setting(given):
+    settings = _settings(given)
+    if len(settings) != 1:
+        raise SystemExit(f"expected one value for each name, got --set {' --set '.join(given)}")
+    return settings[0]
+
+
 def _report(args):
     build = _load(args.what)
     takes_topology = "topology" in inspect.signature(build).parameters
@@ -82,7 +90,7 @@ def _report(args):
 
 
 def _doctor(args):
-    (settings,) = _settings(args.set)[:1]
+    settings = _one_setting(args.set)
     with fake():
         fn, inputs = _load(args.what)(**settings)
     diagnosis = doctor.diagnose(fn, inputs)
@@ -92,10 +100,14 @@ def _doctor(args):
 
 def _bundle(args):
     status = 0
+    if not args.what:
+        raise SystemExit("expected SCRIPT.py:fn or SCRIPT.py [ARGUMENT...]")
     if ".py:" in args.what[0]:
-        (settings,) = _settings(args.set)[:1]
-        step, inputs = _load(args.what[0])(**settings)
-        names = [bundle.fill(step, inputs, topology=args.topology)]
+        made = _load(args.what[0])(**_one_setting(args.set))
+        if not (isinstance(made, (tuple, list)) and len(made) == 2 and isinstance(made[0], Step)):
+            raise SystemExit(f"{args.what[0]}: expected (what torch_tpu.compile_step returned, args), got "
+                             f"{type(made).__name__}")
+        names = [bundle.fill(*made, topology=args.topology)]
     else:
         names, left, status = bundle.of_script(args.what, topology=args.topology)
         for name, why in left.items():
@@ -153,7 +165,7 @@ def main(argv=None):
     args = parser.parse_args(argv)
     try:
         return args.run(args)
-    except (ValueError, RuntimeError) as e:
+    except (ValueError, RuntimeError, cache.CacheError) as e:
         print(f"error: {e}", file=sys.stderr)
         return 2
 

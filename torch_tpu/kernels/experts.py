@@ -3,6 +3,7 @@ TPUs, XLA's ragged product elsewhere."""
 import torch
 
 from ..pallas import jax_op
+from .op import check_integers
 
 TILE = 128
 
@@ -36,5 +37,6 @@ def grouped_matmul(rows, matrices, sizes):
     if rows.shape[1] != matrices.shape[1] or sizes.shape[0] != matrices.shape[0] or rows.dtype != matrices.dtype:
         raise ValueError(f"grouped_matmul: rows {rows.dtype} {list(rows.shape)}, matrices {matrices.dtype} "
                          f"{list(matrices.shape)} and sizes {list(sizes.shape)} do not fit")
+    check_integers("grouped_matmul", sizes=sizes)
     precision = {"highest": "highest", "high": "high", "medium": "default"}[torch.get_float32_matmul_precision()]
     return _grouped_matmul(rows, matrices, sizes.int(), precision)

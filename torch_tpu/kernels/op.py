@@ -35,6 +35,13 @@ def check(name, what, expected, got):
             raise ValueError(f"{name}: expected {what} {i} of {a}, got {b}")
 
 
+def check_integers(name, **tensors):
+    """TypeError unless the tensors are of integers: counts and places are not rounded."""
+    for what, t in tensors.items():
+        if t.is_floating_point() or t.is_complex() or t.dtype == torch.bool:
+            raise TypeError(f"{name}: expected {what} of integers, got {t.dtype}")
+
+
 def tensors_of(args):
     """The tensors among an operator's arguments, lists flattened, in order."""
     for a in args:

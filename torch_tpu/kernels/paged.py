@@ -3,6 +3,7 @@ TPUs where it takes the arguments (bfloat16, widths of 128 and multiples), XLA's
 import torch
 
 from ..pallas import jax_op
+from .op import check_integers
 
 
 @jax_op("torch_tpu_kernels::paged_attention")
@@ -57,8 +58,13 @@ def paged_attention(q, k_pages, v_pages, lengths, pages, *, scale=None, soft_cap
     if k_pages.shape != v_pages.shape or k_pages.dim() != 4 or q.dim() != 3 or q.shape[2] != k_pages.shape[3]:
         raise ValueError(f"paged_attention: expected q [batch, heads, width] and pages [groups, pages, size, width], "
                          f"got {list(q.shape)}, {list(k_pages.shape)} and {list(v_pages.shape)}")
-    if q.shape[1] % k_pages.shape[0] or pages.dim() != 2 or not lengths.shape[0] == pages.shape[0] == q.shape[0]:
-        raise ValueError(f"paged_attention: {q.shape[1]} heads of {k_pages.shape[0]} groups, lengths "
-                         f"{list(lengths.shape)} and pages {list(pages.shape)} do not fit")
+    batch, heads, groups = q.shape[0], q.shape[1], k_pages.shape[0]
+    if not groups or heads % groups or pages.dim() != 2 or not lengths.shape == pages.shape[:1] == (batch,):
+        raise ValueError(f"paged_attention: {heads} heads of {groups} groups, lengths {list(lengths.shape)} and "
+                         f"pages {list(pages.shape)} do not fit")
+    if not q.is_floating_point() or not k_pages.is_floating_point() or k_pages.dtype != v_pages.dtype:
+        raise TypeError(f"paged_attention: expected floating tensors, pages of one dtype, got {q.dtype}, "
+                        f"{k_pages.dtype} and {v_pages.dtype}")
+    check_integers("paged_attention", lengths=lengths, pages=pages)
     scale = q.shape[2] ** -0.5 if scale is None else scale
     return _paged_attention(q, k_pages, v_pages, lengths.int(), pages.int(), float(scale), float(soft_cap or 0))
