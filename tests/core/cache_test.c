@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 #include "graph/cache.h"
+#include "hlo/share.h"
 #include "graph/disk.h"
 #include "test.h"
 
@@ -64,6 +65,31 @@ TEST(test_cache_compiles_once) {
   EXPECT_MADE(a = get(c, 1, &err), err);
   EXPECT_INT(counters().compiles - before.compiles, 2);
   EXPECT_INT(counters().cache_hits_disk - before.cache_hits_disk, 1);
+  test_let_go(c);
+}
+
+TEST(test_locations_are_no_part_of_a_key) {
+  tt_error err = {0};
+  tt_client *c;
+  EXPECT_MADE(c = tt_client_create(test_fake(), 0, &err), err);
+  const char *keyed[2] = {NULL, NULL};
+  hlo_module *modules[2];
+  const char *files[2] = {NULL, "/a \"folder\\/x.py"};
+  for (int i = 0; i < 2; i++) {
+    EXPECT_MADE(modules[i] = hlo_module_create(&err), err);
+    int64_t dims[1] = {4};
+    hlo x = hlo_parameter(modules[i], TT_F32, 1, dims);
+    hlo_place(modules[i], files[i], 7);
+    x = hlo_binary(modules[i], "add", x, x);
+    hlo_place(modules[i], NULL, 0);
+    EXPECT_MADE(keyed[i] = hlo_finish(modules[i], 1, &x, NULL, NULL, &err), err);
+  }
+  EXPECT(!strstr(keyed[0], "loc("));
+  EXPECT(strstr(keyed[1], " loc(\"/a ?folder?/x.py\":7:0)\n") != NULL);
+  tt_digest plain = tt_cache_key(c, keyed[0], strlen(keyed[0]));
+  tt_digest located = tt_cache_key(c, keyed[1], strlen(keyed[1]));
+  EXPECT(plain.h[0] == located.h[0] && plain.h[1] == located.h[1]);
+  for (int i = 0; i < 2; i++) hlo_module_destroy(modules[i]);
   test_let_go(c);
 }
 
