@@ -69,6 +69,22 @@ def _alone(path):
         yield
 
 
+def holds(path, program) -> bool:
+    """Whether the folder has the whole program of that name (_C.cache_key)."""
+    return _C.cache_check(os.path.join(path, program + ".ttx"))
+
+
+def bring(text) -> str:
+    """Has the program of a text in this process's folder, compiled for its device; returns its name there. CacheError:
+    it could not be written."""
+    path = folder()
+    _C.cache_bring(text)
+    program = _C.cache_key(text)
+    if not holds(path, program):
+        raise CacheError(f"{path}: the program was compiled, but could not be written there: {program}")
+    return program
+
+
 def stats(path) -> dict:
     """folder, programs, bytes, oldest and newest use (seconds since 1970), unfinished files of writers."""
     all_ = entries(path)

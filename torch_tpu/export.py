@@ -15,7 +15,7 @@ from torch.export.graph_signature import InputKind, OutputKind
 from torch.utils._pytree import tree_unflatten
 
 from . import _C, cache
-from ._internal.execution_mode import unfused
+from ._internal.asked import asked_for
 
 FORMAT = "torch_tpu export 1"
 _GRAPH, _PROGRAMS, _FORMAT = "graph.pt2", "programs.tgz", "format"
@@ -93,21 +93,15 @@ def _text(ep):
     """The one program that an exported program on tpu is here. Nothing is compiled or run."""
     from .compile.program import Program
 
-    program, inputs, error = Program(_writing(ep)), list(_example(ep)), None
-    with unfused():  # what is deferred runs first
-        _C.show_programs(True, _C.lowers_for_tpu())
-        try:
-            program(inputs)
-        except NotImplementedError as e:
-            program.refused = str(e)
-        except RuntimeError as e:  # that it was not run, usually
-            error = e
-        finally:
-            texts = _C.shown_programs()
+    program, inputs = Program(_writing(ep)), list(_example(ep))
+    try:
+        texts = asked_for(lambda: program(inputs), _C.lowers_for_tpu())
+    except NotImplementedError as e:
+        program.refused = str(e)
     if program.refused is not None:
         raise NotImplementedError(f"not one program: {program.refused}")
     if not texts:
-        raise error or NotImplementedError("not one program: it computes nothing")
+        raise NotImplementedError("not one program: it computes nothing")
     return texts[0]
 
 
@@ -148,16 +142,12 @@ def save(ep, file):
 
     The executable is the one for the sizes of the example inputs. It is compiled here, unless the cache has it. Raises
     NotImplementedError if the graph cannot be one program, torch_tpu.cache.CacheError if there is no cache folder."""
-    folder, graph = cache.folder(), io.BytesIO()
+    graph = io.BytesIO()
     torch.export.save(_take(_on_tpu(ep), ep, "cpu"), graph)
-    text = _text(_read(graph.getvalue()))
-    _C.cache_bring(text)
-    name = _C.cache_key(text) + ".ttx"
-    if not _C.cache_check(os.path.join(folder, name)):
-        raise cache.CacheError(f"{folder}: the program was compiled, but could not be written there: {name}")
+    program = cache.bring(_text(_read(graph.getvalue())))
     with tempfile.TemporaryDirectory() as temporary:
         packed = os.path.join(temporary, _PROGRAMS)
-        cache.pack(folder, packed, only={name})
+        cache.pack(cache.folder(), packed, only={program + ".ttx"})
         whole = os.path.join(temporary, "whole")
         with zipfile.ZipFile(whole, "w") as z:
             z.writestr(_FORMAT, FORMAT)

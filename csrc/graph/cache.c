@@ -93,7 +93,8 @@ tt_code tt_cache_fill(tt_aot *a, const char *text, size_t length, tt_digest *key
   tt_buf data = {0};
   *key = key_of(tt_aot_process(a), text, length);
   tt_code code = tt_aot_serialize(a, &data, err);
-  if (!code) tt_disk_write(*key, data.data, data.length);
+  if (!code && !tt_disk_write(*key, data.data, data.length))
+    code = tt_fail(err, TT_FAILED_PRECONDITION, "", "the program could not be written to the cache folder");
   tt_buf_deinit(&data);
   return code;
 }

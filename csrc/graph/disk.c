@@ -153,7 +153,7 @@ static bool read_from(const struct root *r, tt_digest key, tt_buf *out) {
   return good;
 }
 
-static void write_to(const struct root *r, tt_digest key, const void *data, size_t length);
+static bool write_to(const struct root *r, tt_digest key, const void *data, size_t length);
 
 bool tt_disk_read(tt_digest key, tt_buf *out) {
   if (read_from(local(), key, out)) return true;
@@ -236,10 +236,10 @@ static void evict(const char *folder, int64_t bound) {
   if (guard >= 0) close(guard);
 }
 
-static void write_to(const struct root *r, tt_digest key, const void *data, size_t length) {
+static bool write_to(const struct root *r, tt_digest key, const void *data, size_t length) {
   static _Atomic unsigned serial;
   char path[4096], temporary[4200];
-  if (!*r->folder) return;
+  if (!*r->folder) return false;
   path_of(r, key, path, sizeof path);
   /* processes of several machines may share a folder */
   snprintf(temporary, sizeof temporary, "%s/XXXXXX.tmp", r->folder);
@@ -253,15 +253,16 @@ static void write_to(const struct root *r, tt_digest key, const void *data, size
   if (!good || rename(temporary, path)) {
     tt_log("cannot write the cache entry %s: %s", path, strerror(errno));
     if (fd >= 0) unlink(temporary);
-    return;
+    return false;
   }
   if (!r->shared && atomic_fetch_add(&serial, 1) % EVICT_EVERY == 0)
     evict(r->folder, tt_env_int("TORCH_TPU_CACHE_BYTES", 4ll << 30));
+  return true;
 }
 
-void tt_disk_write(tt_digest key, const void *data, size_t length) {
-  write_to(local(), key, data, length);
-  write_to(shared(), key, data, length);
+bool tt_disk_write(tt_digest key, const void *data, size_t length) {
+  bool here = write_to(local(), key, data, length), for_all = write_to(shared(), key, data, length);
+  return here || for_all;
 }
 
 /* One line of less than a page, appended at once: lines of several processes do not mix. */

@@ -6,7 +6,8 @@
 /* Appends the entry's payload to out. False on a miss; an entry that is damaged or not ours counts as one and is
  * dropped. */
 bool tt_disk_read(tt_digest key, tt_buf *out);
-void tt_disk_write(tt_digest key, const void *data, size_t length); /* trouble is not the caller's: it is logged */
+/* False: it is in no folder. Why not is logged, and need not trouble the caller. */
+bool tt_disk_write(tt_digest key, const void *data, size_t length);
 void tt_disk_reject(tt_digest key); /* what was read could not be used: drops it */
 /* what the entry is of, for people: in the folders' files "names" */
 void tt_disk_note(tt_digest key, const char *name);

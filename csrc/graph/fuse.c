@@ -189,12 +189,22 @@ static int function_of(tt_builder *b, const tt_plan *plan) {
   return k->function;
 }
 
-/* Where each number goes. XLA's CPU executor runs a program in one thread if none of its buffers is larger than 512
- * bytes, where handing small steps from thread to thread costs more than they do: so no pack is larger there. */
+/* XLA's CPU executor runs a program in one thread if none of its buffers is larger than 512 bytes, where handing small
+ * steps from thread to thread costs more than they do: so a pack is not larger where no value is. */
+enum { SMALL = 512 };
+static size_t most_of_pack(const tt_window *w) {
+  for (uint32_t i = 0; i < w->values.n; i++) {
+    const tt_value *v = &w->values.at[i];
+    if ((v->type ? (size_t)v->type->bytes : v->buffer ? tt_buffer_bytes(v->buffer) : 0) > SMALL) return SIZE_MAX;
+  }
+  return SMALL;
+}
+
+/* Where each number goes. */
 static bool plan_packs(tt_builder *b) {
   tt_program *p = b->p;
   const tt_window *w = b->w;
-  size_t most = tt_client_lowers_for_tpu(w->client) ? SIZE_MAX : 512;
+  size_t most = most_of_pack(w);
   tt_pack *open[TT_DTYPES] = {0};
   p->places = tt_arena_alloc(&p->arena, (w->numbers.n + 1) * sizeof *p->places);
   p->packs = tt_arena_alloc(&p->arena, (w->numbers.n + 1) * sizeof *p->packs);

@@ -326,13 +326,12 @@ static bool worth_handing(const tt_window *w) {
 
 bool tt_window_handed(int device) {
   const char *thread = atomic_load_explicit(&windows[(unsigned)device % DEVICES].thread, memory_order_relaxed);
-  return thread && thread != &here;
+  return thread && thread != &here && tt_get_mode() == TT_MODE_FUSE;
 }
 
 void tt_flush_handed(int device) {
   tt_window *w = tt_window_of(device);
   tt_error ignored; /* a failure is told by who reads what the window was to fill */
-  if (tt_get_mode() != TT_MODE_FUSE) return;
   pthread_mutex_lock(&w->lock);
   if (tt_window_handed(device) && worth_handing(w)) tt_window_flush(w, TT_FLUSH_HANDED, &ignored);
   pthread_mutex_unlock(&w->lock);

@@ -35,7 +35,6 @@ struct KernelBackward : torch::autograd::Node {
   KernelBackward(const c10::OperatorHandle &op) : op(op) {}
 
   variable_list apply(variable_list &&given) override {
-    TORCH_CHECK(!released, torch::autograd::ERR_BACKWARD_TWICE);
     torch::jit::Stack stack;
     std::vector<bool> floating;
     size_t next = 0;
@@ -44,6 +43,8 @@ struct KernelBackward : torch::autograd::Node {
       floating.push_back(t.is_floating_point());
       return t;
     };
+    std::unique_lock<std::mutex> guard(mutex_); // another thread's backward may release what is saved
+    TORCH_CHECK(!released, torch::autograd::ERR_BACKWARD_TWICE);
     for (size_t i = 0; i < arguments.size(); i++) {
       if (counts[i] < 0) stack.push_back(arguments[i]);
       else if (counts[i] == 0) stack.emplace_back(unpack());
@@ -53,6 +54,7 @@ struct KernelBackward : torch::autograd::Node {
         stack.emplace_back(std::move(list));
       }
     }
+    guard.unlock();
     c10::List<at::Tensor> gradients;
     for (size_t i = 0; i < given.size(); i++)
       gradients.push_back(given[i].defined() ? given[i] : input_metadata(i).zeros_like());
@@ -66,6 +68,7 @@ struct KernelBackward : torch::autograd::Node {
   }
 
   void release_variables() override {
+    std::lock_guard<std::mutex> guard(mutex_);
     saved.clear();
     released = true;
   }

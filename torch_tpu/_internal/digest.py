@@ -32,3 +32,16 @@ def sources(*folders):
         for file in sorted(folder.glob("*.py")):
             digest.update(file.read_bytes())
     return digest.hexdigest()
+
+
+def attention_settings():
+    """What decides, besides the call, how scaled_dot_product_attention is done: for entries that hold what it became."""
+    import torch
+
+    from .. import _C
+
+    wants = torch.ops.torch_tpu.attention_wants(0)
+    torch.ops.torch_tpu.attention_wants(wants)
+    flags = torch.backends.cuda
+    enabled = flags.flash_sdp_enabled(), flags.math_sdp_enabled(), flags.mem_efficient_sdp_enabled()
+    return [_C.lowers_for_tpu(), wants, *enabled]

@@ -15,8 +15,8 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._pytree import tree_flatten
 
-from .. import _C
-from .._internal.execution_mode import unfused
+from .. import _C, cache
+from .._internal.asked import asked_for
 from ..step import Step, program as _program, stored
 from .trace import Program
 from .topology import Topology, libtpu, topology as _topology
@@ -45,23 +45,24 @@ def asked(step, args, for_tpu=True):
             "a compile_step function has tensors of its own: instead of aot.fake() make modules on device meta, then "
             'module.to_empty(device="tpu"), and arguments by torch.empty'
         )
-    undo, program = None, None
-    with unfused(), mock.patch.object(_program, "begin", _without_memory), mock.patch.object(stored, "load", lambda n: None):
-        _C.show_programs(True, for_tpu)
+    made, undo = [], []
+
+    def call():
+        program, back = step._program(flat, spec, "ahead of time")
+        made.append(program)
+        undo.append(back)
+        _mark_absent(program, flat)
+        program.run(flat)
+
+    with mock.patch.object(_program, "begin", _without_memory), mock.patch.object(stored, "load", lambda n: None):
         try:
-            program, undo = step._program(flat, spec, "ahead of time")
-            _mark_absent(program, flat)
-            program.run(flat)
-        except RuntimeError:
-            if program is None or isinstance(sys.exception(), NotImplementedError):
-                raise
+            texts = asked_for(call, for_tpu)
         finally:
-            texts = _C.shown_programs()
-            if undo is not None:
-                undo()
+            for back in undo:
+                back()
     if len(texts) != 1:
         raise NotImplementedError(f"the call asks for {len(texts)} programs, expected one")
-    return texts[0], program
+    return texts[0], made[0]
 
 
 def traced(step, args):
@@ -93,8 +94,7 @@ def fill(step, args=(), *, topology, options=None):
     if _place(topology) is not None:
         return compile_(step, args, topology=topology, options=options).fill()
     text, _ = asked(step, args, for_tpu=_C.lowers_for_tpu())
-    _C.cache_bring(text)
-    return _C.cache_key(text)
+    return cache.bring(text)
 
 
 def of_script(command, *, topology):
@@ -104,7 +104,7 @@ def of_script(command, *, topology):
     It runs on the CPU plugin, with small data if it likes, as long as shapes are those of the real job: a program is
     one of its operands' sizes. Programs that only a TPU can run (kernels) end the script there; what it had asked for
     until then is kept."""
-    where = _place(topology)
+    where, folder = _place(topology), cache.folder()
     env = dict(os.environ)
     names, left = [], {}
     with tempfile.TemporaryDirectory() as dump:
@@ -118,6 +118,8 @@ def of_script(command, *, topology):
                 if _C.cache_key(text) != file.stem:
                     raise ValueError("it was compiled with options of its own")
                 if where is None:
+                    if not cache.holds(folder, file.stem):
+                        raise ValueError("it could not be written to the cache folder")
                     names.append(file.stem)
                 else:
                     names.append(_C.aot_fill(_C.aot_compile(libtpu(), where.name, text, 1), text))

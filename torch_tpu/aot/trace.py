@@ -18,6 +18,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from .. import _C
+from .._internal.asked import asked_for
 from .._internal.execution_mode import set_eager_mode
 from .._internal.lines import Lines, note
 from .._rolled import recording
@@ -291,15 +292,10 @@ def lower(made: Record) -> Program:
     )
     operands = [[_absent(made.tensors[i]) for i in part] for part in at]
     # what is deferred runs first; the program is made here and now, without what Debug mode checks
-    with set_eager_mode("strict"):
-        _C.show_programs(True, True)
-        try:
-            torch.ops.torch_tpu.graph_call(handle, *operands)
-        except RuntimeError as e:
-            if isinstance(e, NotImplementedError):
-                raise
-        finally:
-            texts = _C.shown_programs()
-            _C.graph_release(handle)
+    try:
+        with set_eager_mode("strict"):
+            texts = asked_for(lambda: torch.ops.torch_tpu.graph_call(handle, *operands), for_tpu=True)
+    finally:
+        _C.graph_release(handle)
     named = [[(made.names[i], made.tensors[i]) for i in part] for part in at]
     return Program(texts[-1], *named, values)

@@ -15,7 +15,7 @@ from torch._functorch._aot_autograd.autograd_cache import BypassAOTAutogradCache
 from torch._inductor.output_code import OutputCode
 
 from .._internal import lines
-from .._internal.digest import sources
+from .._internal.digest import attention_settings, sources
 from . import control, flex
 from .parts import callable_of, levels
 from .program import described
@@ -148,14 +148,14 @@ def _groups():
 
 @contextlib.contextmanager
 def entries(tag: str):
-    """While AOTAutograd runs: its entries hold whole graphs, backward ones too, and are found by tag, and by the process
-    groups there are, besides what torch sees."""
+    """While AOTAutograd runs: its entries hold whole graphs, backward ones too, and are found by tag, by the process
+    groups there are and by how attention is to be done, besides what torch sees."""
     import torch._functorch.config as functorch
     import torch.compiler.config as compiler
 
     with (
         _without_inductors_backends(),
         functorch.patch(bundled_autograd_cache=True, force_non_lazy_backward_lowering=True),
-        compiler.patch(cache_key_tag=f"{compiler.cache_key_tag} {tag} {_made_by()} {_groups()}"),
+        compiler.patch(cache_key_tag=f"{compiler.cache_key_tag} {tag} {_made_by()} {_groups()} {attention_settings()}"),
     ):
         yield

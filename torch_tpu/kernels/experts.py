@@ -18,13 +18,16 @@ def _grouped_matmul(
     n = rows.shape[0]
     whole = rows.dtype.itemsize > 2
     with jax.default_matmul_precision(precision if whole else None):
-        if backend.get_default_device().platform != "tpu" or not n:
+        if backend.get_default_device().platform != "tpu" or not n or rows.dtype.itemsize > 4:
             return jax.lax.ragged_dot(rows, matrices, sizes)
         from jax.experimental.pallas.ops.tpu.megablox import ops
+        dtype = rows.dtype
+        if dtype == jnp.float16:  # which TPUs lack
+            rows, matrices = rows.astype(jnp.float32), matrices.astype(jnp.float32)
         rows = jnp.pad(rows, ((0, -n % TILE), (0, 0)))
         used = jnp.arange(rows.shape[0])[:, None] < sizes.sum()  # it writes no others
         out = ops.gmm(jnp.where(used, rows, 0), matrices, sizes, rows.dtype, (TILE, TILE, TILE))
-        return jnp.where(used, out, 0)[:n]
+        return jnp.where(used, out, 0)[:n].astype(dtype)
 
 
 def grouped_matmul(rows, matrices, sizes):

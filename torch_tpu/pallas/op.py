@@ -19,6 +19,7 @@ class JaxKernel(Kernel):
 
     def __init__(self, name, fn, sign, schema=None, returned=None, told_by=None):
         self.fn, self.signature, self._returned = fn, sign, returned
+        self.gradient_is_own = False  # register_autograd gave it, not JAX
         self._known, self._digest = {}, lambda: stored.digest_of(name, told_by or fn, schema or sign.schema)
         super().__init__(name, schema or sign.schema, self._specs, self._text)
         self.__doc__ = fn.__doc__
@@ -27,6 +28,7 @@ class JaxKernel(Kernel):
     def register_autograd(self, backward, *, setup_context=None):
         super().register_autograd(backward, setup_context=setup_context)
         torch.ops.torch_tpu.derived(self.name, "")
+        self.gradient_is_own = True
 
     def take_python_values(self, fn):
         """Calls may give what fn takes: members of Enums, numpy's dtypes."""
@@ -137,6 +139,10 @@ def derive_vmap(kernel):
     def run(info, in_dims, *args, **kwargs):
         if kwargs:
             raise NotImplementedError(f"{kernel.name}: vmap of a kernel with keyword-only arguments is not done")
+        if kernel.gradient_is_own and any(x.requires_grad for x in tensors_of(args)):
+            raise NotImplementedError(
+                f"{kernel.name}: vmap of a kernel whose gradient register_autograd gave is not done; only JAX's is known"
+            )
         dims = []
         for a, d in zip(args, in_dims):
             if isinstance(a, torch.Tensor):
@@ -237,5 +243,6 @@ def derive_backward(kernel):
 
     made.register_autograd(second)
     kernel.register_autograd(run, setup_context=setup_context)
+    kernel.gradient_is_own = False
     torch.ops.torch_tpu.derived(kernel.name, name)  # the same without Python
     kernel.backward = made

@@ -22,7 +22,7 @@ from torch.utils._pytree import treespec_dumps, treespec_loads
 
 from .. import _C
 from .._internal import entries
-from .._internal.digest import Doubt, code_of, codes
+from .._internal.digest import Doubt, attention_settings, code_of, codes
 from .._internal.places import is_users
 from .program import Recipe
 from .watch import _PLAIN, finders_of_modules, functions_of
@@ -92,7 +92,6 @@ def _value(x, depth=0):
 
 
 def _settings():
-    flags = torch.backends.cuda
     return [
         torch.get_default_dtype(),
         torch.is_grad_enabled(),
@@ -101,9 +100,7 @@ def _settings():
         torch.get_autocast_dtype("tpu"),
         torch.are_deterministic_algorithms_enabled(),
         torch.get_float32_matmul_precision(),
-        flags.flash_sdp_enabled(),
-        flags.math_sdp_enabled(),
-        flags.mem_efficient_sdp_enabled(),
+        attention_settings(),
         _rank(),
     ]
 
