@@ -40,7 +40,7 @@ def explain(fn=None, *args, **kwargs):
 
 
 def __getattr__(name):
-    if name in ("kernels", "pallas"):
+    if name in ("aot", "cache", "export", "kernels", "pallas"):
         import importlib
         return importlib.import_module(f"torch_tpu.{name}")
     if name == "compile_step":

@@ -188,6 +188,11 @@ def shard(module, mesh, *, param_dtype=None, reduce_dtype=None):
         plans = part.__dict__.setdefault("_torch_tpu_plans", {})
         for name in names:
             p = part._parameters[name]
+            if _is_dtensor(p) and (dim or not p.dim()):
+                raise NotImplementedError(
+                    f"aot.shard: {type(part).__name__}.{name} was split by parallelize_module, which "
+                    + ("layers under scan_layers cannot be" if dim else "a parameter without dims cannot be")
+                )
             if _is_dtensor(p):
                 plans[name] = p.device_mesh, p.placements, p.shape, p.stride()
             if id(p) not in made:
