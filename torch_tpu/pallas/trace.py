@@ -10,6 +10,7 @@ import os
 import re
 import sys
 import traceback
+from unittest import mock
 
 import torch
 
@@ -47,9 +48,9 @@ class _Chip:
 
 @functools.cache
 def _contexts(jax):
-    """Kernels that ask JAX for its device, or for its TPU's sizes, are told of the chip that they are made for: JAX's
-    own device is the CPU. Once for a process; which chip is a part of JAX's own keys."""
-    chip = jax.make_user_context(None)
+    """(a context of the chip that kernels are made for, which a kernel that asks JAX for its device is told of: JAX's own
+    device is the CPU; a context in which it is told that chip's sizes too). Which chip is a part of JAX's own keys."""
+    chip, told = jax.make_user_context(None), contextlib.nullcontext
     with contextlib.suppress(ImportError, AttributeError):  # no public interface
         from jax._src.pallas.mosaic import tpu_info
 
@@ -58,11 +59,12 @@ def _contexts(jax):
                 tpu_info.chip_version_from_device_kind(chip.value or CPU_STANDS_FOR), 1
             )
 
-        tpu_info.registry["cpu"] = sizes
+        def told():  # for each trace: Helion registers sizes of its own
+            return mock.patch.dict(tpu_info.registry, cpu=sizes)
     from jax.extend import backend
     device = backend.get_default_device
     backend.get_default_device = functools.wraps(device)(lambda: _Chip(chip.value) if chip.value else device())
-    return chip
+    return chip, told
 
 
 def numpy_dtype(dtype):
@@ -90,7 +92,9 @@ def structs(name, jax, specs):
 @contextlib.contextmanager
 def _settings(jax, specs, platform):
     with contextlib.ExitStack() as stack:
-        stack.enter_context(_contexts(jax)(get_tpu_device_name() if platform == "tpu" else None))
+        chip, told = _contexts(jax)
+        stack.enter_context(chip(get_tpu_device_name() if platform == "tpu" else None))
+        stack.enter_context(told())
         if any(s.dtype in _NARROW_ONLY for s in specs):
             stack.enter_context(jax.enable_x64(True))
         if platform == "cpu":
