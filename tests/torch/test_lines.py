@@ -39,11 +39,12 @@ def module_in(folder):
 
 def texts_of(call):
     torch._dynamo.reset()
-    _C.show_programs(False)
-    try:
-        call()
-    finally:
-        texts = _C.shown_programs()
+    with torch_tpu.set_eager_mode("strict"):  # fuse mode would ask for the programs later
+        _C.show_programs(False)
+        try:
+            call()
+        finally:
+            texts = _C.shown_programs()
     return texts
 
 
