@@ -138,31 +138,36 @@ def _add(tar, name, data):
     tar.addfile(info, io.BytesIO(data))
 
 
+@contextlib.contextmanager
+def whole(file):
+    """A binary file to write, which is there under its name once all of it is written, or not at all."""
+    handle, unfinished = tempfile.mkstemp(dir=os.path.dirname(os.path.abspath(file)), suffix=".tmp")
+    try:
+        with open(handle, "wb") as f:
+            yield f
+        os.chmod(unfinished, 0o644)
+        os.replace(unfinished, file)
+    except BaseException:
+        os.unlink(unfinished)
+        raise
+
+
 def pack(path, file, only=None) -> int:
     """Writes all whole programs of a folder, or only those named, to file; returns how many. The file is there when it
     is complete, or not at all."""
-    known = names(path)
-    handle, temporary = tempfile.mkstemp(dir=os.path.dirname(os.path.abspath(file)), suffix=".tmp")
-    try:
-        with open(handle, "wb") as raw, tarfile.open(fileobj=raw, mode="w:gz", compresslevel=6) as tar:
-            listed = {}
-            for name in [n for n, _, _ in entries(path)] if only is None else sorted(only):
-                with contextlib.suppress(FileNotFoundError), open(os.path.join(path, name), "rb") as f:
-                    data = f.read()
-                    if _C.cache_check(os.path.join(path, name)):
-                        _add(tar, name, data)
-                        listed[name] = {
-                            "sha256": hashlib.sha256(data).hexdigest(),
-                            "bytes": len(data),
-                            "name": known.get(name, ""),
-                        }
-            _add(tar, MANIFEST, json.dumps({"format": FORMAT, "programs": listed}).encode())
-            raw.flush()
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, file)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+    known, listed = names(path), {}
+    with whole(file) as raw, tarfile.open(fileobj=raw, mode="w:gz", compresslevel=6) as tar:
+        for name in [n for n, _, _ in entries(path)] if only is None else sorted(only):
+            with contextlib.suppress(FileNotFoundError), open(os.path.join(path, name), "rb") as f:
+                data = f.read()
+                if _C.cache_check(os.path.join(path, name)):
+                    _add(tar, name, data)
+                    listed[name] = {
+                        "sha256": hashlib.sha256(data).hexdigest(),
+                        "bytes": len(data),
+                        "name": known.get(name, ""),
+                    }
+        _add(tar, MANIFEST, json.dumps({"format": FORMAT, "programs": listed}).encode())
     return len(listed)
 
 

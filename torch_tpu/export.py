@@ -148,22 +148,10 @@ def save(ep, file):
     with tempfile.TemporaryDirectory() as temporary:
         packed = os.path.join(temporary, _PROGRAMS)
         cache.pack(cache.folder(), packed, only={program + ".ttx"})
-        whole = os.path.join(temporary, "whole")
-        with zipfile.ZipFile(whole, "w") as z:
+        with cache.whole(file) as f, zipfile.ZipFile(f, "w") as z:
             z.writestr(_FORMAT, FORMAT)
             z.writestr(_GRAPH, graph.getvalue())
             z.write(packed, _PROGRAMS)
-        with open(whole, "rb") as f:
-            data = f.read()
-    handle, unfinished = tempfile.mkstemp(dir=os.path.dirname(os.path.abspath(file)), suffix=".tmp")
-    try:
-        with open(handle, "wb") as f:
-            f.write(data)
-        os.chmod(unfinished, 0o644)
-        os.replace(unfinished, file)
-    except BaseException:
-        os.unlink(unfinished)
-        raise
 
 
 def load(file) -> Exported:

@@ -164,6 +164,19 @@ def test_groups_of_flattened_axes_are_found_in_the_mesh():
     assert "dense<[[0, 1, 4, 5], [2, 3, 6, 7]]>" in made.text
 
 
+def training(model, optimizer):
+    """A step of it: a function of a batch."""
+
+    def step(x):
+        loss = model(x).pow(2).mean()
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        return loss.reshape(1)
+
+    return step
+
+
 def mlp():
     return nn.Sequential(nn.Linear(6, 10), nn.GELU(), nn.Linear(10, 6))
 
@@ -181,14 +194,7 @@ def test_a_sharded_training_step_is_that_of_the_whole_batch(shape):
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         x = torch.zeros(3, 6)
 
-    def step(x):
-        loss = model(x).pow(2).mean()
-        loss.backward()
-        optimizer.step()
-        optimizer.zero_grad()
-        return loss.reshape(1)
-
-    made = lowered(step, x)
+    made = lowered(training(model, optimizer), x)
     assert sorted(n for n, _ in made.written) == sorted(f"model.{n}" for n, _ in whole.named_parameters())
     n = shape[-1]
     batches = ranks_of(4, 3, 6)
@@ -227,14 +233,7 @@ def test_what_a_tensor_parallel_plan_has_split_is_sharded_further():
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         x = torch.zeros(3, 6)
 
-    def step(x):
-        loss = model(x).pow(2).mean()
-        loss.backward()
-        optimizer.step()
-        optimizer.zero_grad()
-        return loss.reshape(1)
-
-    made = lowered(step, x)
+    made = lowered(training(model, optimizer), x)
     names = [name.removeprefix("model.") for name, _ in made.written]
     assert sorted(names) == ["0.weight", "2.weight"]
 
